@@ -13,7 +13,7 @@ from bench.results import AgentResults, Burst, median
 from bench.watcher import Milestone, Watcher
 from bench.works import Object
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.model.karmada import execution_namespace
+from karmada_vc_agent.model.vocabulary import execution_namespace
 from karmada_vc_agent.work.works import work_path
 
 CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"

@@ -14,7 +14,7 @@ import msgspec
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import UnreachableError
-from karmada_vc_agent.model.karmada import cluster_of_execution_namespace
+from karmada_vc_agent.model.vocabulary import cluster_of_execution_namespace
 from karmada_vc_agent.work.work_watches import ALL_WORKS_PATH
 
 Subject = tuple[str, str]

@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER, execution_namespace
+from karmada_vc_agent.model.vocabulary import EXECUTION_FINALIZER, execution_namespace
 
 Object = dict[str, Any]
 

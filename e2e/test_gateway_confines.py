@@ -14,10 +14,9 @@ from e2e.lab.access import account_kubeconfig
 from e2e.lab.api import Api, ApiError, Object
 from e2e.lab.lone_server import lone_api_server
 from e2e.lab.wait import eventually
-from karmada_vc_agent.access.admission import desired_policies
-from karmada_vc_agent.access.host_roles import HostAccess, host_bindings, host_roles
-from karmada_vc_agent.access.policy_owner import VALIDATING, PolicyOwner
-from karmada_vc_agent.translation.names import NamespaceTemplate, host_namespace
+from karmada_vc_agent.access.admission import VALIDATING, PolicyOwner, desired_policies
+from karmada_vc_agent.access.rights import HostAccess, host_bindings, host_roles
+from karmada_vc_agent.translation.context import NamespaceTemplate, host_namespace
 from karmada_vc_agent.translation.own_steps import tenants_patterns
 
 D = "virtualcluster.kubeedge.io"

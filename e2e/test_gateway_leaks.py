@@ -22,7 +22,7 @@ from e2e.lab.lone_gateway import config_map, lone_gateway
 from e2e.lab.lone_server import lone_api_server
 from e2e.lab.pair import LETTERS, Pair
 from e2e.lab.tenant_objects import tenant_objects
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"

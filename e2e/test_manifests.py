@@ -18,8 +18,12 @@ from e2e.lab.lone_server import lone_api_server
 from e2e.lab.wait import PERIODIC_S, within
 from generate.manifests import files
 from karmada_vc_agent.cli import main
-from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
-from karmada_vc_agent.model.kinds import gateway_role
+from karmada_vc_agent.model.vocabulary import (
+    AGENT_LABEL,
+    CLUSTER_LABEL,
+    NAMESPACE_LABEL,
+    gateway_role,
+)
 
 MANIFESTS = ROOT / "manifests"
 AGENT = "karmada-vc-agent"

@@ -9,7 +9,7 @@ from e2e.lab.api import Object
 from e2e.lab.lab import Group, Lab
 from e2e.lab.memory import ENOUGH_BYTES, peak_bytes
 from e2e.lab.wait import BACKED_OFF_S, eventually, within
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, WORK_ANNOTATION
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, WORK_ANNOTATION
 
 CONFIG_MAPS, NAMESPACES, WORKS = 250, 20, 8
 """Of each tenant: 0.95 MB each, 250 kB of annotations each, 5 MB of memory each."""

@@ -9,7 +9,7 @@ from e2e.lab.audit import AgentWrites
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.lab import FAST, QUICK_LEASE, Group, Lab
 from e2e.lab.wait import STARTED_S, within
-from karmada_vc_agent.features.host_events.controller import COMPONENT as HOST_EVENTS
+from karmada_vc_agent.features.host_events.feature import COMPONENT as HOST_EVENTS
 
 SYNCED = "work_sync_workload_duration_seconds_count"
 

@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
-    """Exit a process that has not started; after that, runner/ending.py handles signals."""
+    """Exit a process that has not started; after that, runner/process.py handles signals."""
     for number in _ENDING:
         signal.signal(number, signal.SIG_IGN)
     sys.exit(0)

@@ -15,33 +15,31 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from karmada_vc_agent.cluster.agent_conditions import check_apart_from_tenants
-from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.lease import Lead
-from karmada_vc_agent.cluster.virtual_cluster_sources import LiveSettings, VirtualClusterSources
+from karmada_vc_agent.cluster.hub_clusters import AgentState
+from karmada_vc_agent.cluster.lease import Lead, check_apart_from_tenants
+from karmada_vc_agent.cluster.registration import LiveSettings, VirtualClusterSources
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import FEATURES
-from karmada_vc_agent.kube.access_reviews import BearerReview
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.discovery import BearerReview
 from karmada_vc_agent.kube.errors import UnreachableError
-from karmada_vc_agent.kube.history import History
+from karmada_vc_agent.kube.flows import Supervisor, retry_until_done
 from karmada_vc_agent.kube.kubeconfig import CredentialsFollower
 from karmada_vc_agent.kube.leader_election import (
     LeaderElection,
     LeadLostError,
 )
-from karmada_vc_agent.kube.tasks import Supervisor, retry_until_done
+from karmada_vc_agent.kube.store import History
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import STRICT, VirtualCluster
 from karmada_vc_agent.runner.clients import Clients, HubCertificate, connect, warn_of_few_files
 from karmada_vc_agent.runner.collector import HOST, HUB
 from karmada_vc_agent.runner.common import Common, Fence
-from karmada_vc_agent.runner.ending import until
 from karmada_vc_agent.runner.hub_presence import KUBE_SYSTEM_PATH, HubStart
+from karmada_vc_agent.runner.process import JoinedClusters, SettingsFollower, has_rights, until
 from karmada_vc_agent.runner.service import END_S, Service
-from karmada_vc_agent.runner.settings_follower import JoinedClusters, SettingsFollower, has_rights
 from karmada_vc_agent.telemetry.endpoints import METRICS_PATH, Note
 from karmada_vc_agent.telemetry.metrics import ClientMeter, Metrics, Sample, build_info
 

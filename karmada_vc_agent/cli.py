@@ -18,11 +18,10 @@ from click.core import ParameterSource
 from msgspec.structs import replace
 
 from karmada_vc_agent.agent import Agent
-from karmada_vc_agent.cluster.agent_conditions import NODE_VARIABLE
+from karmada_vc_agent.cluster.lease import NODE_VARIABLE
 from karmada_vc_agent.commands.shared import EXIT_SETTINGS, FilePath, one_line_errors
 from karmada_vc_agent.config.checks import check
-from karmada_vc_agent.config.declared import VARIABLE_PREFIX, Setting, camel, flags_of
-from karmada_vc_agent.config.decoding import ConfigError
+from karmada_vc_agent.config.decoding import VARIABLE_PREFIX, ConfigError, Setting, camel, flags_of
 from karmada_vc_agent.config.loading import load_config, reload, with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import CONFIG, FEATURES
@@ -32,18 +31,17 @@ from karmada_vc_agent.kube.kubeconfig import find_credentials, pod_namespace
 from karmada_vc_agent.kube.leader_election import LeadLostError
 from karmada_vc_agent.kube.transport import limit_tls_buffers
 from karmada_vc_agent.model.quantity import Duration
-from karmada_vc_agent.runner.ending import call_on, stop_on_signals
-from karmada_vc_agent.runner.settings_follower import SettingsFollower, digest_of
+from karmada_vc_agent.runner.process import SettingsFollower, call_on, digest_of, stop_on_signals
 from karmada_vc_agent.telemetry.endpoints import (
     health_routes,
     is_local,
     listen_failure,
     metrics_routes,
     serve,
+    start_logging,
 )
-from karmada_vc_agent.telemetry.logs import start_logging
 from karmada_vc_agent.translation import kind_policy
-from karmada_vc_agent.translation.names import NamespaceTemplate
+from karmada_vc_agent.translation.context import NamespaceTemplate
 
 _log = logging.getLogger(__name__)
 
@@ -74,10 +72,10 @@ _CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_
 
 
 _OTHER_COMMANDS = {
-    "join": "karmada_vc_agent.install.join_options",
+    "join": "karmada_vc_agent.install.join",
     "explain": "karmada_vc_agent.commands.explain",
     "status": "karmada_vc_agent.commands.status",
-    "leave": "karmada_vc_agent.install.leave_options",
+    "leave": "karmada_vc_agent.install.leave",
     **{name: module for feature in FEATURES for name, module in feature.commands.items()},
 }
 """Command -> its module, imported when called: `run` does not pay their memory."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from e2e.lab import objects
 from e2e.lab.api import Object
-from karmada_vc_agent.install.join_options import IMAGE
+from karmada_vc_agent.install.join import IMAGE
 
 PORT = 8080
 SERVER = f"""

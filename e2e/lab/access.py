@@ -7,19 +7,19 @@ from pathlib import Path
 import yaml
 
 from karmada_vc_agent.access.agent_objects import HostInstall
-from karmada_vc_agent.access.hub_objects import HubAccess
+from karmada_vc_agent.access.rights import HubAccess
 from karmada_vc_agent.config.loading import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import HUB_ROLES
 from karmada_vc_agent.install import join_hub
 from karmada_vc_agent.install.apply_objects import Changes
-from karmada_vc_agent.install.grants import grant_on_host, read_host
-from karmada_vc_agent.install.host_rights import described_on_host, host_rights
-from karmada_vc_agent.install.hub_credentials import (
-    is_valid_for,
-    kubeconfig_text,
-    request_certificate,
+from karmada_vc_agent.install.host_rights import (
+    described_on_host,
+    grant_on_host,
+    host_rights,
+    read_host,
 )
+from karmada_vc_agent.install.join_hub import is_valid_for, kubeconfig_text, request_certificate
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig, read_server
 

@@ -4,7 +4,7 @@ from e2e.lab.agent import Agent
 from e2e.lab.api import Api, Object, collection
 from e2e.lab.lab import Group, Lab
 from karmada_vc_agent.features.checkpoint.reader import Expected, Saved, read
-from karmada_vc_agent.model.domain import secret_names
+from karmada_vc_agent.model.vocabulary import secret_names
 
 TEMPLATE = "{namespace}-v-{cluster}"
 KEPT, OFF = {"enabled": True}, {"enabled": False}

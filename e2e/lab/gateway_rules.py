@@ -14,10 +14,10 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     Unknown,
     VirtualRequest,
 )
-from karmada_vc_agent.features.gateway.mapping.parsed_request import PAGES_MAX, Forward, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.plan import plan
 from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo, RefusalError
-from karmada_vc_agent.model import domain
+from karmada_vc_agent.features.gateway.mapping.responses import PAGES_MAX, Forward, PlanAnswer
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import parse_api_version
 from tests.fakes.gateway_view import Asker, FakeHost, FakeView
 
@@ -163,8 +163,8 @@ def claim(api: Api, cluster: str, virtual: str) -> str:
     name = host.claim(cluster, virtual)
     namespace = host.namespaces[name]
     labels = namespace["metadata"]["labels"]
-    labels[domain.AGENT_LABEL] = f"nobody-{cluster}"  # no agent that runs looks after it
-    del namespace["metadata"]["annotations"][domain.NODE_SELECTOR_ANNOTATION]
+    labels[vocabulary.AGENT_LABEL] = f"nobody-{cluster}"  # no agent that runs looks after it
+    del namespace["metadata"]["annotations"][vocabulary.NODE_SELECTOR_ANNOTATION]
     api.create(namespace)
     return name
 

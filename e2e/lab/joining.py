@@ -12,7 +12,7 @@ from e2e.lab.access import Kubeconfigs, account_kubeconfig
 from e2e.lab.agent import ROOT, Agent, clean_environment, settings_file
 from e2e.lab.api import Api, collection
 from e2e.lab.lab import FAST, Group, Lab
-from karmada_vc_agent.install.hub_credentials import public_key_hash
+from karmada_vc_agent.install.join_hub import public_key_hash
 
 
 class Joining:

@@ -32,9 +32,8 @@ from karmada_vc_agent.features.gateway.tokens import (
     definition_text,
     digest,
 )
-from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
-from karmada_vc_agent.model.setting import LabelSelector
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import LabelSelector, VirtualCluster
+from karmada_vc_agent.model.vocabulary import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.translation.rbac import absorbed_name, admin_groups
 from karmada_vc_agent.translation.rbac_rules import admin_rules
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from karmada_vc_agent.cluster.rules.conditions import ConditionType, Shown
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.features.objects.status import OF_OBJECT_STATUS
-from karmada_vc_agent.runner.conditions import OF_CLUSTER_STATUS, declared_conditions
-from karmada_vc_agent.runner.parts import Feature
+from karmada_vc_agent.runner.parts import OF_CLUSTER_STATUS, Feature, declared_conditions
 
 _HEAD = """\
 # Conditions

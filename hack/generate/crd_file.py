@@ -12,19 +12,21 @@ from typing import Any, get_origin
 import msgspec
 
 from karmada_vc_agent.access import templates
-from karmada_vc_agent.config.declared import REQUIRED, Setting, part_of, settings_of, struct_of
-from karmada_vc_agent.config.virtual_cluster_problems import (
-    DNS_LABEL_TEXT,
-    FORMER_NAME_TEXT,
-    SYSTEM_TEXT,
-)
+from karmada_vc_agent.config.checks import DNS_LABEL_TEXT, FORMER_NAME_TEXT, SYSTEM_TEXT
+from karmada_vc_agent.config.decoding import REQUIRED, Setting, part_of, settings_of, struct_of
 from karmada_vc_agent.features.objects.definitions import DELETION_POLICIES, PHASES
 from karmada_vc_agent.install.apply_objects import manifest_text
-from karmada_vc_agent.model.karmada import CLUSTER_NAME_MAX_LENGTH
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.quantity import AMOUNT, Duration, QuantityText, Size
+from karmada_vc_agent.model.quantity import (
+    AMOUNT,
+    ONE_WINDOW,
+    WINDOW_RULE,
+    Duration,
+    QuantityText,
+    Size,
+)
 from karmada_vc_agent.model.virtual_cluster import Guard, VirtualCluster
-from karmada_vc_agent.model.windows import ONE_WINDOW, WINDOW_RULE
+from karmada_vc_agent.model.vocabulary import CLUSTER_NAME_MAX_LENGTH
 
 _HEAD = """\
 For the host: VirtualCluster objects, which the agent serves with `objects: {enabled: true}`.

@@ -17,21 +17,27 @@ from karmada_vc_agent.access.agent_objects import (
     pod_affinity,
     workload_objects,
 )
-from karmada_vc_agent.access.host_roles import host_bindings, host_reasons, host_roles
-from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects, hub_reasons
+from karmada_vc_agent.access.rights import (
+    HubAccess,
+    host_bindings,
+    host_reasons,
+    host_roles,
+    hub_objects,
+    hub_reasons,
+)
 from karmada_vc_agent.access.templates import Reasons
 from karmada_vc_agent.config.loading import load_config, with_profile_defaults
 from karmada_vc_agent.feature_list import CONFIG, HUB_ROLES
 from karmada_vc_agent.install.apply_objects import manifest_text
 from karmada_vc_agent.install.host_rights import host_rights
-from karmada_vc_agent.install.join_options import IMAGE
-from karmada_vc_agent.model.kinds import (
+from karmada_vc_agent.install.join import IMAGE
+from karmada_vc_agent.model.objects import Object, copy_object
+from karmada_vc_agent.model.vocabulary import (
     RBAC_API,
     RBAC_GROUP,
     SERVICE_ACCOUNT_TOKEN,
     gateway_account,
 )
-from karmada_vc_agent.model.objects import Object, copy_object
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"

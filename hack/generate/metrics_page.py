@@ -14,7 +14,7 @@ from prometheus_client import (
 
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.runner.parts import Feature
-from karmada_vc_agent.telemetry.families import OF_CORE, Family, declared_families
+from karmada_vc_agent.telemetry.metrics import OF_CORE, Family, declared_families
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
 _TABLE = re.compile(r"^\| name \|.*?\n(?=\n)", re.DOTALL | re.MULTILINE)

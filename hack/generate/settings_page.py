@@ -6,7 +6,7 @@ from typing import Any, get_origin
 
 import msgspec
 
-from karmada_vc_agent.config.declared import (
+from karmada_vc_agent.config.decoding import (
     REQUIRED,
     Setting,
     flags_of,
@@ -15,10 +15,13 @@ from karmada_vc_agent.config.declared import (
     struct_of,
 )
 from karmada_vc_agent.feature_list import CONFIG
-from karmada_vc_agent.model.domain import CONFIG_API_VERSION
 from karmada_vc_agent.model.quantity import Duration, QuantityText, Size
-from karmada_vc_agent.model.setting import LabelSelector
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster, VirtualClusterSettings
+from karmada_vc_agent.model.virtual_cluster import (
+    LabelSelector,
+    VirtualCluster,
+    VirtualClusterSettings,
+)
+from karmada_vc_agent.model.vocabulary import CONFIG_API_VERSION
 
 _HEAD = f"""\
 # Settings

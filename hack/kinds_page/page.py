@@ -4,10 +4,10 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from karmada_vc_agent.interpretation import native_rules
-from karmada_vc_agent.model import kinds
+from karmada_vc_agent.interpretation import interpreter
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import GroupKind
-from karmada_vc_agent.translation import guards, kind_paths
+from karmada_vc_agent.translation import guards, kind_policy
 from karmada_vc_agent.translation.kind_policy import CONFIGURABLE, Policy
 from kinds_page.tables import (
     ALWAYS_REPORTED,
@@ -70,7 +70,7 @@ def _section(kind: GroupKind, tables: Sequence[Table]) -> str:
 
 
 def _every_kind() -> str:
-    in_pod_specs = reference_sentences(kind_paths.IN_POD_SPECS)
+    in_pod_specs = reference_sentences(kind_policy.IN_POD_SPECS)
     defaults: dict[Aspect, Iterable[str]] = {
         Aspect.NAME: (
             "A namespaced object keeps its name, in the host namespace of its namespace",
@@ -91,7 +91,7 @@ def _every_kind() -> str:
         ),
         Aspect.WRITTEN: ("By itself, in the order of its Work",),
         Aspect.RETAINED: ("Labels and annotations of others, finalizers, owners (contract 5.5)",),
-        Aspect.REFLECTED: (summary_of(native_rules.reflect_whole_status).removeprefix("Show "),),
+        Aspect.REFLECTED: (summary_of(interpreter.reflect_whole_status).removeprefix("Show "),),
         Aspect.HEALTH: ("Healthy",),
     }
     lines = [f"## Every kind\n\n{textwrap.fill(_UNLESS, _WIDTH)}\n"]
@@ -116,9 +116,9 @@ def _bullet(text: str) -> str:
 
 
 def _title(kind: GroupKind) -> str:
-    return "all kinds" if kind.kind == kinds.ANY else kind.kind
+    return "all kinds" if kind.kind == vocabulary.ANY else kind.kind
 
 
 def _anchor(kind: GroupKind) -> str:
-    name = "all" if kind.kind == kinds.ANY else kind.kind
+    name = "all" if kind.kind == vocabulary.ANY else kind.kind
     return f"{kind.group}/{name}" if kind.group else name

@@ -10,34 +10,27 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
-from karmada_vc_agent.features.adoption import adoptions
+from karmada_vc_agent.features.adoption import feature
 from karmada_vc_agent.features.quota import shares as quota_shares
 from karmada_vc_agent.features.service_export import endpoint_slices
 from karmada_vc_agent.interpretation.interpreter import LEVELS
-from karmada_vc_agent.interpretation.user_hooks import (
-    INTERPRET_HEALTH,
-    INTERPRET_STATUS,
-    RETAIN,
-)
-from karmada_vc_agent.model import kinds, virtual_cluster
+from karmada_vc_agent.interpretation.user_hooks import INTERPRET_HEALTH, INTERPRET_STATUS, RETAIN
+from karmada_vc_agent.model import virtual_cluster, vocabulary
 from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind
 from karmada_vc_agent.model.virtual_cluster import Guard
 from karmada_vc_agent.translation import (
-    dns_names,
     guards,
-    kind_paths,
     kind_policy,
     namespace_defaults,
     own_steps,
+    placement,
     restore,
-    shared_names,
 )
-from karmada_vc_agent.translation.draft import NoticeCode, OwnSteps, shared_name
+from karmada_vc_agent.translation.context import NoticeCode, OwnSteps, shared_name
 from karmada_vc_agent.translation.guards import Check
-from karmada_vc_agent.translation.kind_paths import PodTemplates, Reference, Treatment
-from karmada_vc_agent.translation.kind_policy import Policy
-from karmada_vc_agent.work import bound_roles, targets
-from karmada_vc_agent.work.rules import apply_plan, ownership, server_changes, work_conditions
+from karmada_vc_agent.translation.kind_policy import PodTemplates, Policy, Reference, Treatment
+from karmada_vc_agent.work import host_objects, reporting, works
+from karmada_vc_agent.work.rules import apply_plan, ownership, server_changes
 
 
 class Aspect(Enum):
@@ -113,7 +106,7 @@ class Table:
         """Yield what the rows of a kind say, else that of its group, without full stops."""
         rows = self.rows if isinstance(self.rows, Mapping) else dict.fromkeys(self.rows)
         keys = self._keys
-        of_group = GroupKind(kind.group, kinds.ANY)
+        of_group = GroupKind(kind.group, vocabulary.ANY)
         for key in keys.get(kind) or keys.get(kind.kind) or keys.get(of_group) or ():
             for sentence in self.tell(kind, rows[key]):
                 yield _of_version(key, sentence)
@@ -187,7 +180,7 @@ def _control_planes_own(_kind: GroupKind, policy: Policy) -> Iterable[str]:
 
 
 def _refused_namespaced(kind: GroupKind, detail: str) -> Iterable[str]:
-    is_group = kind.kind == kinds.ANY
+    is_group = kind.kind == vocabulary.ANY
     why = " if they are namespaced" if is_group else f": {detail.format(kind=kind.kind)}"
     yield WHOLLY_REFUSED + why
 
@@ -284,7 +277,9 @@ TABLES: tuple[Table, ...] = (
     Table(Aspect.NAME, kind_policy.NEVER_OPENED, _never_opened),
     Table(Aspect.NAME, kind_policy.REFUSED_NAMESPACED, _refused_namespaced),
     Table(Aspect.NAME, kind_policy.CONTROL_PLANES_OWN, _control_planes_own),
-    Table(Aspect.NAME, kinds.NAMESPACE_FIELD, _says("`metadata.{row}` is the virtual namespace")),
+    Table(
+        Aspect.NAME, vocabulary.NAMESPACE_FIELD, _says("`metadata.{row}` is the virtual namespace")
+    ),
     Table(
         Aspect.REFUSED,
         kind_policy.NEVER_DENIED,
@@ -296,19 +291,19 @@ TABLES: tuple[Table, ...] = (
     Table(Aspect.REFUSED, guards.BY_KIND, _checks),
     Table(Aspect.REFUSED, kind_policy.CONTROLLER_KINDS, _of_controller),
     Table(Aspect.REFUSED, kind_policy.CLUSTER_SCOPED, _of_shared_kinds),
-    Table(Aspect.REFUSED, shared_names.HOLDERS, _shared_name),
-    Table(Aspect.PODS, kind_paths.POD_TEMPLATES, _pod_templates),
+    Table(Aspect.REFUSED, guards.HOLDERS, _shared_name),
+    Table(Aspect.PODS, kind_policy.POD_TEMPLATES, _pod_templates),
     Table(Aspect.PODS, own_steps.OWN_STEPS, _steps("inside", "place")),
     Table(
         Aspect.PODS,
-        adoptions.PODS_TO_REPLACE,
+        feature.PODS_TO_REPLACE,
         _says("An adopted one keeps its placement while all its pods run on the group's nodes"),
     ),
-    Table(Aspect.REFERENCES, kind_paths.REFERENCES, _references),
+    Table(Aspect.REFERENCES, kind_policy.REFERENCES, _references),
     Table(Aspect.REWRITTEN, own_steps.OWN_STEPS, _steps("strip", "metadata", "rewrite", "restore")),
     Table(
         Aspect.REWRITTEN,
-        dns_names.DATA_FIELDS,
+        placement.DATA_FIELDS,
         _says("Names of Services in {row[0]}, if annotation `rewrite-dns` requests it"),
     ),
     Table(
@@ -331,9 +326,9 @@ TABLES: tuple[Table, ...] = (
         apply_plan.APPLIED_FIRST,
         _says("Applied before the other manifests of its Work"),
     ),
-    Table(Aspect.WRITTEN, targets.OF_KIND, _says("{row.value}")),
-    Table(Aspect.WRITTEN, bound_roles.BOUND, _stand_in),
-    Table(Aspect.WRITTEN, bound_roles.BINDINGS, _says("Its role is checked first (ADR 24)")),
+    Table(Aspect.WRITTEN, reporting.OF_KIND, _says("{row.value}")),
+    Table(Aspect.WRITTEN, host_objects.BOUND, _stand_in),
+    Table(Aspect.WRITTEN, host_objects.BINDINGS, _says("Its role is checked first (ADR 24)")),
     Table(Aspect.REPORTED, own_steps.OWN_STEPS, _steps("notices")),
     *(Table(Aspect.RETAINED, rules[RETAIN], _summary("Keep ")) for rules in LEVELS.values()),
     Table(Aspect.RETAINED, restore.BOUND_TO_NODES, _says("The live `spec.nodeName`, once it runs")),
@@ -345,7 +340,7 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         Aspect.REFLECTED,
-        work_conditions.ALWAYS_WITH_STATUS,
+        works.ALWAYS_WITH_STATUS,
         _says("An empty status if there is none"),
     ),
     Table(

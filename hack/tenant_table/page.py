@@ -4,7 +4,7 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from karmada_vc_agent.translation import shared_names
+from karmada_vc_agent.translation import guards
 from karmada_vc_agent.translation.kind_policy import Policy
 from tenant_table.fields import NODES, Served, fields, granted, of_works, recorded, written
 from tenant_table.rows import find, of_fields, of_resources, rows
@@ -27,9 +27,9 @@ _WRITERS = (
     "here nobody of them may write."
 )
 _KEYS = (
-    ("LoadBalancerAddresses", shared_names.LOAD_BALANCER_KEYS),
-    ("ExternalDNS", shared_names.DNS_NAMES),
-    ("PodAddresses", shared_names.POD_ADDRESSES),
+    ("LoadBalancerAddresses", guards.LOAD_BALANCER_KEYS),
+    ("ExternalDNS", guards.DNS_NAMES),
+    ("PodAddresses", guards.POD_ADDRESSES),
 )
 OTHERS = "other kinds"
 """The rule for kinds of groups that no table names."""

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from karmada_vc_agent.access.templates import objects
-from karmada_vc_agent.model.domain import DOMAIN, MEMBERSHIP_LABEL
-from karmada_vc_agent.model.kinds import EDGE_LABEL, NAME_FIELD
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.vocabulary import DOMAIN, EDGE_LABEL, MEMBERSHIP_LABEL, NAME_FIELD
 
 _NEGATED = {"In": "NotIn", "NotIn": "In", "Exists": "DoesNotExist", "DoesNotExist": "Exists"}
 _COMMON_DOMAINS = ("kubernetes.io/", "k8s.io/")

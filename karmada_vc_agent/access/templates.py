@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from karmada_vc_agent.model import yaml_text
+from karmada_vc_agent.model import user_text
 from karmada_vc_agent.model.objects import Object, key_of
 
 Values = Mapping[str, Any]
@@ -85,7 +85,7 @@ def cel_text(text: str) -> str:
 
 @cache
 def _documents(path: str) -> list[Any]:
-    return [_on_one_line(yaml_text.load(each.encode())) for each in _texts(path)]
+    return [_on_one_line(user_text.load_yaml(each.encode())) for each in _texts(path)]
 
 
 @cache

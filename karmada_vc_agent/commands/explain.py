@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from karmada_vc_agent.cluster.claims import hold_of
+from karmada_vc_agent.cluster.host_objects import labelled_objects
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.cluster.labelled_objects import labelled_objects
+from karmada_vc_agent.cluster.virtual_clusters import hold_of
 from karmada_vc_agent.commands import shared
 from karmada_vc_agent.commands.shared import CommandError, one_line_errors
 from karmada_vc_agent.config.decoding import ConfigError
@@ -18,15 +18,6 @@ from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import KubeError, NotFoundError
 from karmada_vc_agent.kube.kubeconfig import find_credentials
 from karmada_vc_agent.kube.transport import Credentials, Timeouts
-from karmada_vc_agent.model.domain import (
-    CLUSTER_LABEL,
-    HUB_CONTACT_ANNOTATION,
-    NAME_ANNOTATION,
-    NAMESPACE_LABEL,
-    OBSERVED_AT_ANNOTATION,
-    WORK_ANNOTATION,
-)
-from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import (
     Object,
     annotations_of,
@@ -35,7 +26,16 @@ from karmada_vc_agent.model.objects import (
     labels_of,
     maps_at,
 )
-from karmada_vc_agent.model.texts import one_line
+from karmada_vc_agent.model.user_text import one_line
+from karmada_vc_agent.model.vocabulary import (
+    CLUSTER_LABEL,
+    HUB_CONTACT_ANNOTATION,
+    NAME_ANNOTATION,
+    NAMESPACE_LABEL,
+    OBSERVED_AT_ANNOTATION,
+    WORK_ANNOTATION,
+    execution_namespace,
+)
 from karmada_vc_agent.work.works import manifests_of, work_path
 
 _Name = tuple[str, str, str]

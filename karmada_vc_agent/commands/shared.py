@@ -12,10 +12,10 @@ from typing import Any
 import click
 import yaml
 
+from karmada_vc_agent.config.checks import dns_label_problem
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.config.virtual_cluster_problems import dns_label_problem
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import (
     ForbiddenError,

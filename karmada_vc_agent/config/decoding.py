@@ -1,19 +1,21 @@
-"""Decodes settings into the structs that the code uses; its errors are one line."""
+"""Decodes settings into the structs that declare them; errors are one line."""
 
+import ast
+import inspect
 import re
+import sys
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from karmada_vc_agent.config.declared import (
-    Setting,
-    choices_of,
-    part_of,
-    settings_of,
-    struct_of,
-)
-from karmada_vc_agent.model.texts import (
+from karmada_vc_agent.model.quantity import Duration, Size, format_duration, of_whole
+from karmada_vc_agent.model.user_text import (
     cut_words,
     did_you_mean,
     either,
@@ -21,6 +23,143 @@ from karmada_vc_agent.model.texts import (
     shown,
     text_problem,
 )
+from karmada_vc_agent.model.virtual_cluster import Range
+
+_INITIALISMS = {"api": "API", "qps": "QPS", "cidrs": "CIDRs", "dns": "DNS", "url": "URL"}
+
+
+def camel(name: str) -> str:
+    """Return the name of a setting in the file: `kube_api_qps` -> `kubeAPIQPS`."""
+    first, *rest = name.split("_")
+    return first + "".join(_INITIALISMS.get(word, word.capitalize()) for word in rest)
+
+
+_FLAG_TYPES = (str, bool, int, float, Duration)
+VARIABLE_PREFIX = "KARMADA_VC_AGENT"
+REQUIRED = msgspec.NODEFAULT
+"""The default of a setting that has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One field of a struct of settings.
+
+    name: in the code. key: in the file. kind: its type, without annotations and without None.
+    default: REQUIRED if it has none. range: of a number, None if it has none. struct: that it is
+    a field of.
+    """
+
+    name: str
+    key: str
+    kind: Any
+    default: Any
+    range: Range | None
+    struct: type[msgspec.Struct]
+
+    @property
+    def help(self) -> str:
+        """Return what it does, in Markdown."""
+        bases = (*self.struct.__mro__, *getattr(self.struct, "added", ()))
+        structs = (base for base in bases if issubclass(base, msgspec.Struct))
+        helps = (_helps(each.__module__).get((each.__name__, self.name)) for each in structs)
+        return next(filter(None, helps), "")
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """Return the allowed strings, or () if any."""
+        return choices_of(self.kind)
+
+    @property
+    def is_flag(self) -> bool:
+        """Return whether it is a flag and an environment variable, too, as all single values."""
+        return self.kind in _FLAG_TYPES or bool(self.choices)
+
+    @property
+    def flag(self) -> str:
+        """Return its flag: `--agent-name`."""
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def variable(self) -> str:
+        """Return its environment variable: `KARMADA_VC_AGENT_AGENT_NAME`."""
+        return f"{VARIABLE_PREFIX}_{self.name.upper()}"
+
+    @property
+    def default_text(self) -> str:
+        """Return the default as written in settings, "" if empty."""
+        if isinstance(self.default, bool):
+            return str(self.default).lower()
+        if isinstance(self.default, Duration):
+            return format_duration(self.default)
+        if isinstance(self.default, Size):
+            return str(of_whole(self.default, "BinarySI"))
+        return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
+
+
+@cache
+def settings_of(struct: type[msgspec.Struct]) -> tuple[Setting, ...]:
+    """Return the declared settings of a struct, one for each field; read once: that is slow."""
+    return tuple(_setting(struct, field) for field in msgspec.structs.fields(struct))
+
+
+def flags_of(struct: type[msgspec.Struct]) -> tuple[Setting, ...]:
+    """Return those that are flags and environment variables, too."""
+    return tuple(setting for setting in settings_of(struct) if setting.is_flag)
+
+
+def _setting(struct: type[msgspec.Struct], field: Any) -> Setting:
+    (allowed,) = getattr(field.type, "__metadata__", (None,))
+    kind = bare(field.type)
+    return Setting(field.name, field.encode_name, kind, _default(field), allowed, struct)
+
+
+@cache
+def _helps(module: str) -> Mapping[tuple[str, str], str]:
+    """Return the docstrings below the fields of a module: class, field -> text on one line."""
+    body = ast.parse(inspect.getsource(sys.modules[module])).body
+    classes = (each for each in body if isinstance(each, ast.ClassDef))
+    return {
+        (each.name, field.target.id): " ".join(text.value.value.split())
+        for each in classes
+        for field, text in pairwise(each.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(text, ast.Expr)
+        if isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+    }
+
+
+def _default(field: Any) -> Any:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return field.default
+
+
+def bare(declared: Any) -> Any:
+    """Return a type without annotations and without None."""
+    if get_origin(declared) is Annotated:
+        return bare(get_args(declared)[0])
+    if get_origin(declared) in (Union, UnionType):
+        kinds = [kind for kind in get_args(declared) if kind is not type(None)]
+        return bare(kinds[0]) if len(kinds) == 1 else declared
+    return declared
+
+
+def choices_of(declared: Any) -> tuple[str, ...]:
+    """Return the strings that a Literal type allows, () for other types."""
+    return get_args(declared) if get_origin(declared) is Literal else ()
+
+
+def part_of(declared: Any) -> Any:
+    """Return the element type of a list or the value type of a mapping, or None."""
+    kinds = [kind for kind in get_args(bare(declared)) if kind is not Ellipsis]
+    return bare(kinds[-1]) if kinds and not choices_of(bare(declared)) else None
+
+
+def struct_of(declared: Any) -> type[msgspec.Struct] | None:
+    """Return the struct behind a type, or None."""
+    kind = bare(declared)
+    is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+    return kind if is_struct else None
 
 
 class ConfigError(Exception):

@@ -8,14 +8,18 @@ import msgspec
 from msgspec.structs import replace
 
 from karmada_vc_agent.config.checks import check, check_alone
-from karmada_vc_agent.config.declared import camel, flags_of, settings_of
-from karmada_vc_agent.config.decoding import ConfigError, decode, decode_one
+from karmada_vc_agent.config.decoding import (
+    ConfigError,
+    camel,
+    decode,
+    decode_one,
+    flags_of,
+    settings_of,
+)
 from karmada_vc_agent.config.settings import AgentConfig, sources_of
-from karmada_vc_agent.model import yaml_text
-from karmada_vc_agent.model.domain import CONFIG_API_VERSION, HOST_LABEL
-from karmada_vc_agent.model.kinds import account_role
+from karmada_vc_agent.model import user_text
 from karmada_vc_agent.model.quantity import Duration
-from karmada_vc_agent.model.texts import shown
+from karmada_vc_agent.model.user_text import read_small, shown
 from karmada_vc_agent.model.virtual_cluster import (
     STRICT,
     DefaultAccount,
@@ -23,7 +27,7 @@ from karmada_vc_agent.model.virtual_cluster import (
     PodSecurity,
     VirtualCluster,
 )
-from karmada_vc_agent.model.yaml_text import read_small
+from karmada_vc_agent.model.vocabulary import CONFIG_API_VERSION, HOST_LABEL, account_role
 
 _HEADER = {"apiVersion": CONFIG_API_VERSION, "kind": "AgentConfig"}
 """The header of a file of settings."""
@@ -33,10 +37,10 @@ def read_file(struct: type[AgentConfig], path: Path) -> dict[str, Any]:
     """Return what the file sets, by the names in the struct. Raises ConfigError."""
     source = str(path)
     try:
-        raw = yaml_text.load(read_small(path))
+        raw = user_text.load_yaml(read_small(path))
     except OSError as error:
         raise ConfigError(source, "", error.strerror or str(error)) from error
-    except yaml_text.YamlError as error:
+    except user_text.YamlError as error:
         raise ConfigError(source, "", str(error)) from error
     if not isinstance(raw, dict):
         raise ConfigError(source, "", "empty, or not a mapping of settings")

@@ -12,9 +12,9 @@ from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
-from karmada_vc_agent.model import kinds
-from karmada_vc_agent.model.kinds import flow_text
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object, copy_object, dig, key_of
+from karmada_vc_agent.model.vocabulary import flow_text
 
 _SERVERS_OWN = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
 _LONGEST = 160
@@ -140,7 +140,7 @@ _CONFLICT_WITH_US = f'"{MANAGER}"'
 def path_of(obj: Object) -> str:
     """Return the URL path of an object of a built-in kind."""
     key = key_of(obj)
-    plural = kinds.plural(key.gvk.group_kind)
+    plural = vocabulary.plural(key.gvk.group_kind)
     return Resource(key.gvk, plural, bool(key.namespace)).path(key.namespace, key.name)
 
 

@@ -1,13 +1,10 @@
-"""Runs the interpreter levels on live objects, in Karmada's order.
+"""Interpreter levels in Karmada's order (contract 7.1); native rules (7.2-7.4)."""
 
-The first level with a hook for the exact kind answers; its error ends the search (contract 7.1).
-Levels 1 and 2 are scripts and webhooks of users, those below the built-in rules in `LEVELS`.
-"""
-
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from karmada_vc_agent.interpretation import native_rules, third_party
+from karmada_vc_agent.interpretation import third_party
 from karmada_vc_agent.interpretation.user_hooks import (
     INTERPRET_HEALTH,
     INTERPRET_STATUS,
@@ -15,12 +12,310 @@ from karmada_vc_agent.interpretation.user_hooks import (
     Breakers,
     Hook,
     HookError,
+    HookLevel,
     InterpretationError,
     Operation,
     UnavailableError,
 )
-from karmada_vc_agent.interpretation.webhook import HookLevel
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of
+from karmada_vc_agent.model import vocabulary
+from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
+    Object,
+    annotations_of,
+    dig,
+    drop,
+    gvk_of,
+    key_of,
+    labels_of,
+    put,
+)
+from karmada_vc_agent.model.vocabulary import SERVICE_ACCOUNT_TOKEN
+
+HealthRule = Callable[[Object], bool]
+
+
+def _count(live: Object, field: str) -> int:
+    return dig(live, "status", field) or 0
+
+
+def _is_observed(live: Object) -> bool:
+    return _count(live, "observedGeneration") == (dig(live, "metadata", "generation") or 0)
+
+
+def _reaches_replicas(live: Object, field: str) -> bool:
+    desired = dig(live, "spec", "replicas")
+    return desired is None or _count(live, field) >= desired
+
+
+def _is_rolled_out(live: Object) -> bool:
+    """Healthy if this generation is observed, and desired replicas are updated and available."""
+    return (
+        _is_observed(live)
+        and _reaches_replicas(live, "updatedReplicas")
+        and _count(live, "availableReplicas") >= _count(live, "updatedReplicas")
+    )
+
+
+def _is_replica_set_healthy(live: Object) -> bool:
+    """Healthy if this generation is observed, and desired replicas are available."""
+    return _is_observed(live) and _reaches_replicas(live, "availableReplicas")
+
+
+def _is_daemon_set_healthy(live: Object) -> bool:
+    """Healthy if this generation is observed, and the pod of each node updated and available."""
+    updated = _count(live, "updatedNumberScheduled")
+    return (
+        _is_observed(live)
+        and updated >= _count(live, "desiredNumberScheduled")
+        and _count(live, "numberAvailable") >= updated
+    )
+
+
+def _is_service_healthy(live: Object) -> bool:
+    """Healthy if it is no LoadBalancer, or has an address."""
+    return dig(live, "spec", "type") != "LoadBalancer" or _has_address(live)
+
+
+def _has_address(live: Object) -> bool:
+    """Healthy if a load balancer gave it an address or a host name."""
+    ingresses = dig(live, "status", "loadBalancer", "ingress") or []
+    return any(dig(ingress, "ip") or dig(ingress, "hostname") for ingress in ingresses)
+
+
+def _is_claim_bound(live: Object) -> bool:
+    """Healthy if it is bound."""
+    return bool(dig(live, "status", "phase") == "Bound")
+
+
+def _is_pod_healthy(live: Object) -> bool:
+    """Healthy if it has succeeded, or runs and is ready."""
+    phase = dig(live, "status", "phase")
+    if phase != "Running":
+        return bool(phase == "Succeeded")
+    conditions = dig(live, "status", "conditions") or []
+    ready = next((c for c in conditions if dig(c, "type") == "Ready"), None)
+    return bool(dig(ready, "status") == "True")
+
+
+def _is_budget_met(live: Object) -> bool:
+    """Healthy if as many pods are healthy as desired."""
+    return _count(live, "currentHealthy") >= _count(live, "desiredHealthy")
+
+
+HEALTH_RULES: Mapping[GroupVersionKind, HealthRule] = {
+    GroupVersionKind("apps", "v1", "Deployment"): _is_rolled_out,
+    GroupVersionKind("apps", "v1", "StatefulSet"): _is_rolled_out,
+    GroupVersionKind("apps", "v1", "ReplicaSet"): _is_replica_set_healthy,
+    GroupVersionKind("apps", "v1", "DaemonSet"): _is_daemon_set_healthy,
+    GroupVersionKind("", "v1", "Service"): _is_service_healthy,
+    GroupVersionKind("networking.k8s.io", "v1", "Ingress"): _has_address,
+    GroupVersionKind("", "v1", "PersistentVolumeClaim"): _is_claim_bound,
+    GroupVersionKind("", "v1", "Pod"): _is_pod_healthy,
+    GroupVersionKind("policy", "v1", "PodDisruptionBudget"): _is_budget_met,
+}
+"""A kind that is not here has no hook and is always healthy (contract 7.4)."""
+
+
+ReflectRule = Callable[[Object], Object | None]
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+
+
+def _show(names: str) -> ReflectRule:
+    """Make a rule that shows these fields of the status.
+
+    names: `x`, omitted if empty or zero; `x=0`, also sent if zero; and `+`, both generations.
+    """
+    fields = re.findall(r"(\w+)(=0|)(?: |$)", names)
+
+    def reflect(live: Object) -> Object | None:
+        status = _status_of(live)
+        if status is None:
+            return None
+        shown = {
+            name: status.get(name) or 0 for name, is_sent in fields if is_sent or status.get(name)
+        }
+        if "+" not in names:
+            return shown
+        both = {
+            "generation": dig(live, "metadata", "generation"),
+            "resourceTemplateGeneration": _template_generation(live),
+        }
+        return {name: value for name, value in both.items() if value} | shown or None
+
+    listed = ", ".join(f"`{name}`" for name, _ in fields)
+    reflect.__doc__ = f"Show {'both generations, ' if '+' in names else ''}{listed}."
+    return reflect
+
+
+def _status_of(live: Object) -> Object | None:
+    status = live.get("status")
+    return status if isinstance(status, dict) else None
+
+
+def _template_generation(live: Object) -> int:
+    text = annotations_of(live).get(vocabulary.TEMPLATE_GENERATION_ANNOTATION, "")
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(f'strconv.ParseInt: parsing "{text}": invalid syntax')  # Karmada's words
+    return int(text)
+
+
+def _reflect_service(live: Object) -> Object | None:
+    """Show `loadBalancer.ingress` of a LoadBalancer, nothing of other types."""
+    status = _status_of(live)
+    if status is None or dig(live, "spec", "type") != "LoadBalancer":
+        return None
+    ingress = dig(status, "loadBalancer", "ingress")
+    return {"loadBalancer": {"ingress": ingress} if ingress else {}}
+
+
+def _reflect_autoscaler(live: Object) -> Object | None:
+    """Show `currentReplicas` and `desiredReplicas`."""
+    status = _status_of(live)
+    if status is None:
+        return None
+    reflected: Object = {
+        "desiredReplicas": status.get("desiredReplicas") or 0,
+        "currentMetrics": None,  # Karmada sends null, its type has no omitempty there
+    }
+    if status.get("currentReplicas"):
+        reflected["currentReplicas"] = status["currentReplicas"]
+    return reflected
+
+
+def reflect_whole_status(live: Object) -> Object | None:
+    """Show the whole status."""
+    return _status_of(live)
+
+
+REFLECT_RULES: Mapping[GroupVersionKind, ReflectRule] = {
+    GroupVersionKind("apps", "v1", "Deployment"): _show(
+        "+ observedGeneration replicas updatedReplicas readyReplicas availableReplicas"
+        " unavailableReplicas"
+    ),
+    GroupVersionKind("apps", "v1", "ReplicaSet"): _show(
+        "+ replicas=0 readyReplicas availableReplicas observedGeneration"
+    ),
+    GroupVersionKind("apps", "v1", "DaemonSet"): _show(
+        "+ currentNumberScheduled=0 numberMisscheduled=0 desiredNumberScheduled=0 numberReady=0"
+        " observedGeneration updatedNumberScheduled numberAvailable numberUnavailable"
+    ),
+    GroupVersionKind("apps", "v1", "StatefulSet"): _show(  # no observedGeneration
+        "+ replicas=0 availableReplicas=0 readyReplicas currentReplicas updatedReplicas"
+    ),
+    GroupVersionKind("", "v1", "Service"): _reflect_service,
+    GroupVersionKind("batch", "v1", "Job"): _show(
+        "active succeeded failed conditions startTime completionTime"
+    ),
+    GroupVersionKind("policy", "v1", "PodDisruptionBudget"): _show(
+        "disruptionsAllowed=0 currentHealthy=0 desiredHealthy=0 expectedPods=0 disruptedPods"
+    ),
+    GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler"): _reflect_autoscaler,
+}
+"""For every other kind the whole status is shown (contract 7.3)."""
+
+
+RetainRule = Callable[[Object, Object], Object]
+
+
+def _retain_deployment(desired: Object, live: Object) -> Object:
+    """Keep the live `spec.replicas`, if the label `retain-replicas` requests it."""
+    if labels_of(desired).get(vocabulary.RETAIN_REPLICAS_LABEL) != "true":
+        return desired
+    replicas = dig(live, "spec", "replicas")
+    if not isinstance(replicas, int):
+        raise ValueError(f"failed to get spec.replicas from {key_of(live)}")  # noqa: TRY004
+    return put(desired, replicas, "spec", "replicas")
+
+
+def _retain_pod(desired: Object, live: Object) -> Object:
+    """Keep the live node, ServiceAccount, volumes, and mounts of each container."""
+    # Karmada decodes into its own Pod type, which drops newer fields; here they are kept.
+    for field in ("nodeName", "serviceAccountName", "volumes"):
+        desired = _copy_or_drop(desired, live, field)
+    for field in ("containers", "initContainers"):
+        containers = dig(desired, "spec", field)
+        if isinstance(containers, list):
+            mounted = _with_live_mounts(containers, dig(live, "spec", field) or [])
+            desired = put(desired, mounted, "spec", field)
+    return desired
+
+
+def _copy_or_drop(desired: Object, live: Object, field: str) -> Object:
+    value = dig(live, "spec", field)
+    return put(desired, value, "spec", field) if value else drop(desired, "spec", field)
+
+
+def _with_live_mounts(containers: list[Any], live_containers: list[Any]) -> list[Any]:
+    live_mounts = {dig(live, "name"): dig(live, "volumeMounts") for live in live_containers}
+    mounted = []
+    for container in containers:
+        if dig(container, "name") not in live_mounts:
+            mounted.append(container)
+            continue
+        mounts = live_mounts.pop(container["name"])  # only the first of that name
+        mounted.append(
+            put(container, mounts, "volumeMounts") if mounts else drop(container, "volumeMounts")
+        )
+    return mounted
+
+
+def _retain_service(desired: Object, live: Object) -> Object:
+    """Keep the live `spec.clusterIP` and `spec.healthCheckNodePort`."""
+    port = dig(live, "spec", "healthCheckNodePort")
+    if port and port > 0:
+        desired = put(desired, port, "spec", "healthCheckNodePort")
+    if cluster_ip := dig(live, "spec", "clusterIP"):
+        desired = put(desired, cluster_ip, "spec", "clusterIP")
+    return desired
+
+
+def _retain_service_account(desired: Object, live: Object) -> Object:
+    """Keep live Secrets in addition to those of the manifest."""
+    for field in ("secrets", "imagePullSecrets"):
+        references = desired.get(field) or []
+        names = {dig(reference, "name") for reference in references}
+        added = [ref for ref in live.get(field) or [] if dig(ref, "name") not in names]
+        if added:
+            desired = put(desired, [*references, *added], field)
+    return desired
+
+
+def _keep(*paths: str) -> RetainRule:
+    """Make a rule that keeps the live values of these fields."""
+
+    def retain(desired: Object, live: Object) -> Object:
+        for path in paths:
+            keys = path.split(".")
+            if (value := dig(live, *keys)) not in (None, ""):
+                desired = put(desired, value, *keys)
+        return desired
+
+    retain.__doc__ = f"Keep the live {' and '.join(f'`{path}`' for path in paths)}."
+    return retain
+
+
+def _retain_secret(desired: Object, live: Object) -> Object:
+    """Keep the live data of a ServiceAccount's token."""
+    if desired.get("type") != SERVICE_ACCOUNT_TOKEN or live.get("data") is None:
+        return desired
+    return put(desired, live["data"], "data")
+
+
+RETAIN_RULES: Mapping[GroupVersionKind, RetainRule] = {
+    GroupVersionKind("apps", "v1", "Deployment"): _retain_deployment,
+    GroupVersionKind("", "v1", "Pod"): _retain_pod,
+    GroupVersionKind("", "v1", "Service"): _retain_service,
+    GroupVersionKind("", "v1", "ServiceAccount"): _retain_service_account,
+    GroupVersionKind("", "v1", "PersistentVolumeClaim"): _keep("spec.volumeName"),
+    GroupVersionKind("", "v1", "PersistentVolume"): _keep("spec.claimRef"),
+    GroupVersionKind("batch", "v1", "Job"): _keep(
+        "spec.selector.matchLabels", "spec.template.metadata.labels"
+    ),
+    GroupVersionKind("", "v1", "Secret"): _retain_secret,
+}
+"""Other kinds are taken from the manifest unchanged (contract 7.2)."""
+
 
 Health = Literal["Healthy", "Unhealthy"]
 
@@ -34,9 +329,9 @@ LEVELS: Mapping[str, Rules] = {
         INTERPRET_HEALTH: third_party.HEALTH_RULES,
     },
     "native": {
-        RETAIN: native_rules.RETAIN_RULES,
-        INTERPRET_STATUS: native_rules.REFLECT_RULES,
-        INTERPRET_HEALTH: native_rules.HEALTH_RULES,
+        RETAIN: RETAIN_RULES,
+        INTERPRET_STATUS: REFLECT_RULES,
+        INTERPRET_HEALTH: HEALTH_RULES,
     },
 }
 """Level -> its rules by exact kind."""
@@ -53,7 +348,7 @@ def retain(desired: Object, live: Object) -> Object:
 
 def reflect_status(live: Object) -> Object | None:
     """Return the status to report of a restored object, None if there is none (contract 7.3)."""
-    status: Object | None = _apply(INTERPRET_STATUS, native_rules.reflect_whole_status, live)
+    status: Object | None = _apply(INTERPRET_STATUS, reflect_whole_status, live)
     return status
 
 

@@ -20,7 +20,7 @@ import orjson
 from cachetools import LRUCache, cached
 from lupa import lua51
 
-from karmada_vc_agent.interpretation import lua_library
+from karmada_vc_agent.interpretation import lua_values
 from karmada_vc_agent.interpretation.lua_values import empties, settle
 from karmada_vc_agent.interpretation.user_hooks import (
     INTERPRET_HEALTH,
@@ -146,7 +146,7 @@ def _functions(now: Callable[[], datetime]) -> dict[bytes, Callable[..., Any]]:
         if moment is not None:
             local = datetime.fromtimestamp(int(moment), UTC).astimezone(now().tzinfo)
         if not text.startswith("*t"):
-            return lua_library.date_text(text, local)
+            return lua_values.date_text(text, local)
         fields = (local.year, local.month, local.day, local.hour, local.minute, local.second)
         return (True, *map(float, fields), float(local.isoweekday() % 7 + 1))
 
@@ -158,10 +158,10 @@ def _functions(now: Callable[[], datetime]) -> dict[bytes, Callable[..., Any]]:
             ("date", date),
             ("lower", str.lower),
             ("upper", str.upper),
-            ("number_text", lua_library.number_text),
-            ("format", lambda template, *values: lua_library.format_text(template, values)),
-            ("resource_add", lambda *texts: lua_library.resource_add(texts)),
-            ("resource_quantity", lua_library.resource_quantity),
+            ("number_text", lua_values.number_text),
+            ("format", lambda template, *values: lua_values.format_text(template, values)),
+            ("resource_add", lambda *texts: lua_values.resource_add(texts)),
+            ("resource_quantity", lua_values.resource_quantity),
             ("pod_requirements", _pod_requirements),
             ("pod_dependencies", _pod_dependencies),
         )
@@ -183,7 +183,7 @@ def _callable(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _plain(value: Any) -> lua_library.LuaValue:
+def _plain(value: Any) -> lua_values.LuaValue:
     if isinstance(value, bytes):
         return _text(value)
     return value if value is None or isinstance(value, bool) else float(value)
@@ -205,11 +205,11 @@ def _time_of(fields: Iterable[float], now: datetime) -> float:
 
 
 def _pod_requirements(template: str) -> str:
-    return f"return {_expression(lua_library.pod_requirements(_without_empties(template)))}"
+    return f"return {_expression(lua_values.pod_requirements(_without_empties(template)))}"
 
 
 def _pod_dependencies(template: str, namespace: str) -> str:
-    dependencies = lua_library.pod_dependencies(_without_empties(template), namespace)
+    dependencies = lua_values.pod_dependencies(_without_empties(template), namespace)
     return f"return {_expression(dependencies or None)}"
 
 

@@ -27,7 +27,7 @@ from karmada_vc_agent.interpretation.lua_values import (
     to_number,
     to_table,
 )
-from karmada_vc_agent.model import karmada, yaml_text
+from karmada_vc_agent.model import user_text, vocabulary
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 
 _Retain = Callable[[Object, Object], None]
@@ -81,7 +81,7 @@ def _show(names: str) -> _Reflect:
     def reflect(live: Object) -> Object:
         shown = {name: _field(live, name, mark) for name, mark in fields}
         if "+" in names:
-            text = _dig(live, "metadata", "annotations", karmada.TEMPLATE_GENERATION_ANNOTATION)
+            text = _dig(live, "metadata", "annotations", vocabulary.TEMPLATE_GENERATION_ANNOTATION)
             shown["generation"] = _dig(live, "metadata", "generation")
             shown["resourceTemplateGeneration"] = to_number(text)
         return shown
@@ -303,7 +303,7 @@ _RETAIN: dict[str, _Retain] = {
     "argoproj.io/v1alpha1/Workflow": _keep("spec.suspend", "status"),
     **dict.fromkeys(_FLUX_KINDS, _keep("spec.suspend")),
 }
-_SHOWN = yaml_text.load(Path(__file__).with_name("third_party_status.yaml").read_bytes())
+_SHOWN = user_text.load_yaml(Path(__file__).with_name("third_party_status.yaml").read_bytes())
 _REFLECT: dict[str, _Reflect] = {
     "kubeflow.org/v2beta1/MPIJob": _reflect_mpi_job,
     **{kind: _show(names) for kind, names in _SHOWN.items()},

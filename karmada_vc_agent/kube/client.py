@@ -38,7 +38,7 @@ from karmada_vc_agent.kube.errors import (
     reason_of,
 )
 from karmada_vc_agent.kube.flows import SHORT_WATCH_S, FairSlots, TokenBucket, WatchSlots
-from karmada_vc_agent.kube.history import History
+from karmada_vc_agent.kube.store import History
 from karmada_vc_agent.kube.transport import ClientInstrument, Credentials, Timeouts
 from karmada_vc_agent.model.objects import Object
 

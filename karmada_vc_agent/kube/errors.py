@@ -30,8 +30,8 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 from cachetools import TTLCache
 
-from karmada_vc_agent.model.kinds import Rule
 from karmada_vc_agent.model.objects import dig, maps_at
+from karmada_vc_agent.model.vocabulary import Rule
 
 DENIED_FOR_S = 30.0
 """Shorter denials come from the end of an execution namespace, not from missing rules."""

@@ -22,10 +22,9 @@ from urllib.parse import quote
 from cachetools import LRUCache
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import Controller, ControllerSpec
+from karmada_vc_agent.kube.controller import Controller, ControllerSpec, WorkQueue
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, NotFoundError
 from karmada_vc_agent.kube.flows import TokenBucket
-from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.objects import Object, timestamp
 
 _log = logging.getLogger(__name__)

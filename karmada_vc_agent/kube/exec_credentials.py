@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from karmada_vc_agent.model.objects import timestamp
-from karmada_vc_agent.model.texts import one_line
+from karmada_vc_agent.model.user_text import one_line
 
 PLUGIN_S = 30.0
 """The limit of a plugin that is not interactive."""

@@ -12,8 +12,7 @@ from cachetools import LRUCache
 from yarl import URL
 
 from karmada_vc_agent.kube.errors import TooLargeError
-from karmada_vc_agent.kube.flows import FairSlots
-from karmada_vc_agent.kube.tasks import LogOnce
+from karmada_vc_agent.kube.flows import FairSlots, LogOnce
 from karmada_vc_agent.kube.transport import Resolver, read_body
 
 WEBHOOK_CONNECTIONS = 64

@@ -14,17 +14,15 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
-from karmada_vc_agent.kube.access_reviews import is_allowed
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
-from karmada_vc_agent.kube.discovery import Resource, is_absent, is_built_in
+from karmada_vc_agent.kube.discovery import Resource, is_absent, is_allowed, is_built_in
 from karmada_vc_agent.kube.errors import FORBIDDEN_S, KubeError, Need
-from karmada_vc_agent.kube.history import is_lower
+from karmada_vc_agent.kube.flows import ALONE, Supervisor, retry_on
 from karmada_vc_agent.kube.reflector import Reflector
-from karmada_vc_agent.kube.store import Store, is_echo
-from karmada_vc_agent.kube.tasks import ALONE, Supervisor, retry_on
-from karmada_vc_agent.model.kinds import NAME_FIELD
+from karmada_vc_agent.kube.store import Store, is_echo, is_lower
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.vocabulary import NAME_FIELD
 
 T = TypeVar("T")
 

@@ -19,11 +19,10 @@ import yaml
 from yarl import URL
 
 from karmada_vc_agent.kube.exec_credentials import ExecUser, PluginError, run_plugin
-from karmada_vc_agent.kube.tasks import LogOnce, await_in_thread
+from karmada_vc_agent.kube.flows import LogOnce, await_in_thread
 from karmada_vc_agent.kube.transport import Credentials, make_ssl_context
-from karmada_vc_agent.model import yaml_text
-from karmada_vc_agent.model.texts import one_line
-from karmada_vc_agent.model.yaml_text import read_small
+from karmada_vc_agent.model import user_text
+from karmada_vc_agent.model.user_text import one_line, read_small
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _SERVICE_HOST = "KUBERNETES_SERVICE_HOST"
@@ -129,8 +128,8 @@ def parse_kubeconfig(text: bytes, path: Path, context_name: str = "") -> Credent
 def load_kubeconfig(text: bytes, path: Path) -> dict[str, Any]:
     """Return the content of a kubeconfig; path is for messages. Raises KubeconfigError."""
     try:
-        content = yaml_text.load(text)
-    except yaml_text.YamlError as error:
+        content = user_text.load_yaml(text)
+    except user_text.YamlError as error:
         raise KubeconfigError(f"{path}: {error}") from error
     if problem := _kind_problem(content):
         raise KubeconfigError(f"{path}: {problem}; {_EXPECTED}")

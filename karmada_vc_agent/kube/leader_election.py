@@ -27,7 +27,7 @@ from karmada_vc_agent.kube.errors import (
     NotFoundError,
     UnreachableError,
 )
-from karmada_vc_agent.kube.tasks import LogOnce
+from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, uid_of
 
 SKEW_S = 5.0

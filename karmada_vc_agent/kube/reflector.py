@@ -30,9 +30,8 @@ from karmada_vc_agent.kube.errors import (
     UnreadableError,
     watch_error,
 )
-from karmada_vc_agent.kube.history import is_lower, is_of_storage
-from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.kube.tasks import LogOnce
+from karmada_vc_agent.kube.flows import LogOnce
+from karmada_vc_agent.kube.store import Store, is_lower, is_of_storage
 from karmada_vc_agent.kube.transport import check_version, decode_object
 from karmada_vc_agent.model.objects import dig
 

@@ -19,8 +19,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from karmada_vc_agent.kube import codec
 from karmada_vc_agent.kube.errors import TooLargeError, UnreadableError, UnwritableError, need_of
-from karmada_vc_agent.kube.history import is_of_storage
-from karmada_vc_agent.kube.tasks import in_daemon_thread
+from karmada_vc_agent.kube.flows import in_daemon_thread
+from karmada_vc_agent.kube.store import is_of_storage
 from karmada_vc_agent.model.objects import Object, dig
 
 

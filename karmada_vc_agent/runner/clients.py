@@ -20,10 +20,10 @@ from karmada_vc_agent.kube.flows import (
     WatchSlots,
     raise_file_limit,
 )
-from karmada_vc_agent.kube.history import History
 from karmada_vc_agent.kube.https import WEBHOOK_CONNECTIONS
+from karmada_vc_agent.kube.store import History
 from karmada_vc_agent.kube.transport import Credentials, Timeouts
-from karmada_vc_agent.model.karmada import AGENTS_GROUP, USER_PREFIX
+from karmada_vc_agent.model.vocabulary import AGENTS_GROUP, USER_PREFIX
 
 if TYPE_CHECKING:
     from karmada_vc_agent.kube.certificates import Certificate

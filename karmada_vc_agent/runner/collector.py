@@ -9,19 +9,18 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from operator import itemgetter
 from typing import Any
 
-from karmada_vc_agent.cluster.agent_conditions import MissingRights
-from karmada_vc_agent.cluster.claims import CLUSTER_INDEX
+from karmada_vc_agent.cluster.lease import MissingRights
 from karmada_vc_agent.cluster.rules.cluster_objects import cluster_numbers
+from karmada_vc_agent.cluster.virtual_clusters import CLUSTER_INDEX
 from karmada_vc_agent.kube.controller import Controller
-from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import LOOP_BOUND
+from karmada_vc_agent.model.vocabulary import execution_namespace
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.work_parts import WorkParts
 from karmada_vc_agent.telemetry.metrics import Sample
-from karmada_vc_agent.work.rules.work_conditions import applied_of, is_waiting
 from karmada_vc_agent.work.work_finalizer import OrphanedObjects
-from karmada_vc_agent.work.works import is_suspended
+from karmada_vc_agent.work.works import applied_of, is_suspended, is_waiting
 
 HUB, HOST = "hub", "host"
 WORK_STATES = ("applied", "failed", "pending", "waiting", "suspended", "deleting")

@@ -4,15 +4,18 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from karmada_vc_agent.cluster import host_nodes, status
+from karmada_vc_agent.cluster import host_objects, status
 from karmada_vc_agent.cluster import registration as registering
-from karmada_vc_agent.cluster.host_nodes import NodeLabelsController, keys_of_node
-from karmada_vc_agent.cluster.host_status import HostStatus
+from karmada_vc_agent.cluster.host_objects import NodeLabelsController, keys_of_node
 from karmada_vc_agent.cluster.hub_clusters import LEASE
 from karmada_vc_agent.cluster.lease import RETRY_MAX_S, ClusterLeaseController
 from karmada_vc_agent.cluster.registration import RegistrationController
 from karmada_vc_agent.cluster.rules.conditions import Thresholds
-from karmada_vc_agent.cluster.status import NODE_CHANGE_SETTLES_S, ClusterStatusController
+from karmada_vc_agent.cluster.status import (
+    NODE_CHANGE_SETTLES_S,
+    ClusterStatusController,
+    HostStatus,
+)
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.controller import (
     Controller,
@@ -25,15 +28,16 @@ from karmada_vc_agent.kube.controller import (
     same,
 )
 from karmada_vc_agent.kube.discovery import HealthProbe
-from karmada_vc_agent.model.setting import CLUSTER_RESOURCE_MODELING, CLUSTER_STATUS, EXECUTION
+from karmada_vc_agent.model.virtual_cluster import (
+    CLUSTER_RESOURCE_MODELING,
+    CLUSTER_STATUS,
+    EXECUTION,
+)
 from karmada_vc_agent.runner.clients import LEASE_LANES
 from karmada_vc_agent.runner.collector import HUB, controller_label
 from karmada_vc_agent.runner.common import FEW_WORKERS, cluster_of_key
-from karmada_vc_agent.runner.conditions import ClusterConditions, Conditions
-from karmada_vc_agent.runner.parts import Parts, Setup
+from karmada_vc_agent.runner.parts import ClusterConditions, Conditions, Parts, Setup
 from karmada_vc_agent.telemetry.metrics import ControllerMeter
-from karmada_vc_agent.work.affected_works import SETTLES_S as TAINTS_SETTLE_S
-from karmada_vc_agent.work.affected_works import follow_taints
 from karmada_vc_agent.work.execution import ExecutionController
 from karmada_vc_agent.work.namespace_writer import (
     DEFAULT_NAMESPACE,
@@ -52,6 +56,8 @@ from karmada_vc_agent.work.work_finalizer import (
     OrphansController,
     orphan_keys,
 )
+from karmada_vc_agent.work.work_watches import SETTLES_S as TAINTS_SETTLE_S
+from karmada_vc_agent.work.work_watches import follow_taints
 from karmada_vc_agent.work.works import WorkKey
 
 
@@ -117,7 +123,7 @@ def registration(parts: Parts) -> ControllerSpec[str]:
         controller.reconcile,
         FEW_WORKERS,
         initial_keys=parts.names,
-        sources=(Enqueues(clusters.add_handler, partial(registering.keys_of_cluster, vcs)),),
+        sources=(Enqueues(clusters.add_handler, partial(registering.keys_of_registered, vcs)),),
         resync_keys=same,
     )
 
@@ -146,7 +152,7 @@ def cluster_status(parts: Parts) -> ControllerSpec[str]:
         on_synced=parts.collector.synced,
         clock=common.clock,
     )
-    changed = partial(status.keys_of_cluster, stores.clusters, vcs)
+    changed = partial(status.keys_of_reported, stores.clusters, vcs)
     return ControllerSpec(
         "cluster-status",
         common.queues.by_name(frequency_s),
@@ -204,7 +210,7 @@ def node_labels(parts: Parts) -> ControllerSpec[str]:
         FEW_WORKERS,
         sources=(
             Enqueues(stores.nodes.add_handler, keys_of_node),
-            Enqueues(clusters, partial(host_nodes.keys_of_cluster, vcs, stores.nodes)),
+            Enqueues(clusters, partial(host_objects.keys_of_cluster, vcs, stores.nodes)),
             Enqueues(parts.works.registered.disputed.subscribe, itself),
         ),
         resync_keys=lambda _: (node.metadata.name for node in stores.nodes),

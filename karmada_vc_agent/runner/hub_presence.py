@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, AgentState
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
@@ -20,11 +19,11 @@ from karmada_vc_agent.kube.errors import (
     UnreachableError,
     UnreadableError,
 )
+from karmada_vc_agent.kube.flows import retry_on, retry_until_done
 from karmada_vc_agent.kube.informers import not_listed_text
 from karmada_vc_agent.kube.leader_election import HandOver, LeaderElection
 from karmada_vc_agent.kube.reflector import check_listed
-from karmada_vc_agent.kube.tasks import retry_on, retry_until_done
-from karmada_vc_agent.model.domain import LACKS_HUB_ANNOTATION, OFFERS_HUB_ANNOTATION
+from karmada_vc_agent.model.vocabulary import LACKS_HUB_ANNOTATION, OFFERS_HUB_ANNOTATION
 
 _log = logging.getLogger(__name__)
 

@@ -8,11 +8,9 @@ from typing import Any
 from karmada_vc_agent.cluster.virtual_clusters import name_of_change
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.controller import Controller
-from karmada_vc_agent.kube.flows import measure_with
+from karmada_vc_agent.kube.flows import LogOnce, measure_with
 from karmada_vc_agent.kube.informers import not_listed_text, unlisted_paths, wait_all_synced
-from karmada_vc_agent.kube.tasks import LogOnce
-from karmada_vc_agent.model.setting import EXECUTION
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import EXECUTION, VirtualCluster
 from karmada_vc_agent.runner.clients import warn_of_few_files
 from karmada_vc_agent.runner.collector import HUB
 from karmada_vc_agent.runner.common import Common, Offline

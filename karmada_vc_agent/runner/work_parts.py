@@ -8,37 +8,41 @@ from karmada_vc_agent.cluster.virtual_clusters import former_names
 from karmada_vc_agent.config.loading import WARNINGS
 from karmada_vc_agent.interpretation.interpreter import Interpreter
 from karmada_vc_agent.interpretation.script_runner import ScriptRunner
+from karmada_vc_agent.kube.controller import WorkQueue
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.kube.flows import FairSlots, TokenBucket
 from karmada_vc_agent.kube.https import WebhookClient
 from karmada_vc_agent.kube.informers import IDLE_S, InformerSet, WatchScope
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model import virtual_cluster
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, SHARED_LABEL
 from karmada_vc_agent.model.objects import Object, labels_of
-from karmada_vc_agent.model.setting import WORK_STATUS
-from karmada_vc_agent.model.virtual_cluster import SHARED, STRICT, Guard
-from karmada_vc_agent.runner.common import HOST_OBJECT_INDEXES, Common, cluster_of_key
-from karmada_vc_agent.runner.translation_contexts import TranslationContexts
+from karmada_vc_agent.model.virtual_cluster import SHARED, STRICT, WORK_STATUS, Guard
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, SHARED_LABEL
+from karmada_vc_agent.runner.common import (
+    HOST_OBJECT_INDEXES,
+    Common,
+    TranslationContexts,
+    cluster_of_key,
+)
+from karmada_vc_agent.translation.guards import shared_names
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
-from karmada_vc_agent.translation.shared_names import shared_names
-from karmada_vc_agent.work.affected_works import AffectedWorks, DependencyChanges
-from karmada_vc_agent.work.execution import LARGE_AT_ONCE
+from karmada_vc_agent.work.execution import LARGE_AT_ONCE, WorkStatuses
 from karmada_vc_agent.work.host_objects import HostObjects
-from karmada_vc_agent.work.interpreter_rules import InterpreterRules
 from karmada_vc_agent.work.manifests import Manifests, ReportedObjects
 from karmada_vc_agent.work.memory_bounds import WorkBounds
 from karmada_vc_agent.work.namespace_content import DefaultObjects, NamespaceRights
 from karmada_vc_agent.work.namespace_writer import NAMESPACES, NamespaceWriter
 from karmada_vc_agent.work.reporting import WorkEvents, owning_work, works_of_change
-from karmada_vc_agent.work.served_kinds import ServedKinds
-from karmada_vc_agent.work.shared_names import NAME_INDEX, SharedNames
-from karmada_vc_agent.work.shared_objects import SharedObjects
+from karmada_vc_agent.work.served_kinds import InterpreterRules, ServedKinds
+from karmada_vc_agent.work.shared_objects import NAME_INDEX, SharedNames, SharedObjects
 from karmada_vc_agent.work.work_finalizer import WorkFinalizer
-from karmada_vc_agent.work.work_status import WorkStatuses
-from karmada_vc_agent.work.work_watches import RegisteredClusters, WorkWatches
+from karmada_vc_agent.work.work_watches import (
+    AffectedWorks,
+    DependencyChanges,
+    RegisteredClusters,
+    WorkWatches,
+)
 from karmada_vc_agent.work.works import WorkKey, WorkMemory, binding_namespace, is_of_cluster
 
 P = ParamSpec("P")

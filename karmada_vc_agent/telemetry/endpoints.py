@@ -1,12 +1,16 @@
-"""HTTP endpoints: health checks at one address, /metrics at another."""
+"""HTTP endpoints for health checks and /metrics; logging."""
 
 import asyncio
 import ipaddress
+import json
+import logging
 import os
 import socket
 import ssl
+import sys
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import cast
 
 from aiohttp import web
@@ -226,7 +230,7 @@ async def serve(
 ) -> web.AppRunner | None:
     """Answer at `host:port` or `:port`; "0" = nowhere, None. The caller cleans the runner up.
 
-    address: as model/texts.py checks it. tls: None = answer in the clear. Raises OSError.
+    address: as model/user_text.py checks it. tls: None = answer in the clear. Raises OSError.
     """
     if address in NOWHERE:
         return None
@@ -243,3 +247,47 @@ async def serve(
         await runner.cleanup()
         raise
     return runner
+
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class _TextFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        stamp = datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        pairs = " ".join(f"{key}={_quoted(value)}" for key, value in _extra(record).items())
+        line = f"{stamp[:-4]}Z {record.levelname:<7} {record.getMessage()} {pairs}".rstrip()
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "ts": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname.lower(),
+            "msg": record.getMessage(),
+            **_extra(record),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def _extra(record: logging.LogRecord) -> dict[str, object]:
+    return {key: value for key, value in vars(record).items() if key not in _STANDARD}
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    return json.dumps(text) if not text or any(c in ' "=\n' for c in text) else text
+
+
+def start_logging(level: str, log_format: str) -> None:
+    """Send all logs to stderr. level: debug ... error; log_format: text or json."""
+    stream = logging.StreamHandler(sys.stderr)
+    stream.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [stream]
+    root.setLevel(level.upper())
+    if level != "debug":
+        logging.getLogger("asyncio").setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""The metrics of one agent: registry, sources for gauges, instruments that count."""
+"""The metrics of one agent: families, sources for gauges, instruments."""
 
 import collections
 import itertools
@@ -7,8 +7,10 @@ import platform
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import metadata
-from typing import NamedTuple
+from pathlib import Path
+from typing import Literal, NamedTuple
 
+import msgspec
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -22,10 +24,34 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from karmada_vc_agent.kube.tasks import LogOnce
+from karmada_vc_agent.kube.controller import ControllerInstrument
+from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.kube.transport import ClientInstrument
-from karmada_vc_agent.kube.work_queue import ControllerInstrument
-from karmada_vc_agent.telemetry.families import CLUSTER, OF_CORE, Family, declared_families
+from karmada_vc_agent.model import user_text
+
+CLUSTER = "member_cluster"
+OF_CORE = "telemetry/families.yaml"
+_PACKAGE = Path(__file__).parents[1]
+
+
+class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A family of metrics.
+
+    help: sentences, also of docs/metrics.md. sampled: a counter that is computed at each scrape.
+    """
+
+    type: Literal["gauge", "counter", "histogram"]
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+    sampled: bool = False
+
+
+def declared_families(path: str) -> Mapping[str, Mapping[str, Family]]:
+    """Return what a file of the package declares: what they are of -> name -> family."""
+    content = user_text.load_yaml((_PACKAGE / path).read_bytes())
+    return msgspec.convert(content, dict[str, dict[str, Family]])
+
 
 _log = logging.getLogger(__name__)
 

@@ -1,15 +1,12 @@
 """What in a manifest may affect others than its virtual cluster (ADR 23)."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from karmada_vc_agent.model import karmada, kinds
-from karmada_vc_agent.model.kinds import (
-    GATEWAY_GROUP,
-    SERVICE_ACCOUNT_TOKEN,
-    SLICE_MANAGED_BY_LABEL,
-)
+from karmada_vc_agent.model import user_text, vocabulary
 from karmada_vc_agent.model.objects import (
     GroupKind,
     GroupVersionKind,
@@ -21,21 +18,91 @@ from karmada_vc_agent.model.objects import (
     values_at,
 )
 from karmada_vc_agent.model.virtual_cluster import Guard
-from karmada_vc_agent.translation import kind_policy
-from karmada_vc_agent.translation.context import TranslationContext
-from karmada_vc_agent.translation.draft import Notice, NoticeCode
-from karmada_vc_agent.translation.kind_paths import pod_spec_paths
-from karmada_vc_agent.translation.kind_policy import Code, RefusedError, has_rights_of_its_own
-from karmada_vc_agent.translation.own_steps import own_service
-from karmada_vc_agent.translation.shared_names import (
-    COPIES,
-    DNS_NAMES,
-    HOST_KEYS,
-    LOAD_BALANCER_KEYS,
-    OWN_SOURCES,
-    POD_ADDRESSES,
-    PROXY_CALLS,
+from karmada_vc_agent.model.vocabulary import (
+    GATEWAY_GROUP,
+    SERVICE_ACCOUNT_TOKEN,
+    SLICE_MANAGED_BY_LABEL,
 )
+from karmada_vc_agent.translation import kind_policy
+from karmada_vc_agent.translation.context import Notice, NoticeCode, TranslationContext
+from karmada_vc_agent.translation.kind_policy import (
+    Code,
+    RefusedError,
+    has_rights_of_its_own,
+    pod_spec_paths,
+)
+from karmada_vc_agent.translation.own_steps import own_service
+
+
+def _annotations() -> Iterator[tuple[str, ...]]:
+    """Yield each table of shared_annotations.yaml; an item is a key, or a domain with names."""
+    text = Path(__file__).with_name("shared_annotations.yaml").read_bytes()
+    for rows in user_text.load_yaml(text).values():
+        parts = ([row] if isinstance(row, str) else _under(row) for row in rows)
+        yield tuple(chain.from_iterable(parts))
+
+
+def _under(row: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    return (f"{domain}/{name}" for domain, names in row.items() for name in names)
+
+
+DNS_NAMES, HOST_KEYS, LOAD_BALANCER_KEYS, POD_ADDRESSES, PROXY_CALLS, COPIES = _annotations()
+
+OWN_SOURCES = frozenset(
+    (
+        "name",
+        *("configMap", "downwardAPI", "emptyDir", "ephemeral", "gitRepo", "hostPath", "image"),
+        *("persistentVolumeClaim", "projected", "secret"),
+    )
+)
+"""Keys of volumes of pods: the name, and what is of the pod's node or namespace or a registry."""
+NETWORK_SOURCES = (
+    *("awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi", "fc"),
+    *("flexVolume", "flocker", "gcePersistentDisk", "glusterfs", "iscsi", "nfs"),
+    *("photonPersistentDisk", "portworxVolume", "quobyte", "rbd", "scaleIO", "storageos"),
+    "vsphereVolume",
+)
+"""All others that the API server knows: a policy cannot ask for what it does not name."""
+
+
+_TLS_HOSTS = "spec.tls[].hosts[]"
+"""Of an Ingress: issuers make a certificate for them."""
+_ROUTE_HOSTS, _LISTENER_HOSTS = "spec.hostnames[]", "spec.listeners[].hostname"
+
+HOLDERS: Mapping[GroupKind, str] = {
+    GroupKind("networking.k8s.io", "Ingress"): "spec.rules[].host",
+    GroupKind(GATEWAY_GROUP, "HTTPRoute"): _ROUTE_HOSTS,
+    GroupKind(GATEWAY_GROUP, "GRPCRoute"): _ROUTE_HOSTS,
+    GroupKind(GATEWAY_GROUP, "TLSRoute"): _ROUTE_HOSTS,
+    GroupKind(GATEWAY_GROUP, "Gateway"): _LISTENER_HOSTS,
+    GroupKind(GATEWAY_GROUP, "ListenerSet"): _LISTENER_HOSTS,
+    vocabulary.LISTENER_SET_BEFORE: _LISTENER_HOSTS,
+}
+"""Kind -> the path of the hosts that its objects use."""
+
+
+def holds_names(gvk: GroupVersionKind) -> bool:
+    """Return whether objects of a kind use shared names."""
+    return gvk.group_kind in HOLDERS
+
+
+def shared_names(obj: Object) -> dict[str, str]:
+    """Return the hosts that an object uses, in lower case, each with its first path."""
+    return dict(reversed(list(_names_in(obj))))
+
+
+def _names_in(obj: Object) -> Iterator[tuple[str, str]]:
+    place = HOLDERS.get(gvk_of(obj).group_kind)
+    if place is None:
+        return
+    for key, value in annotations_of(obj).items():
+        if key.endswith(HOST_KEYS):
+            for host in re.split(r"[\s,]+", value.lower()):
+                if host and not host.startswith(("~", "*", ".")):  # guards.py has wildcards
+                    yield host, f'metadata.annotations["{key}"]'
+    for path, value in chain(values_at(obj, place), values_at(obj, _TLS_HOSTS)):
+        if value and isinstance(value, str):
+            yield value.lower(), path
 
 
 class _Finding(NamedTuple):
@@ -269,8 +336,8 @@ def _endpoints(obj: Object, context: TranslationContext) -> Iterator[_Finding]:
 def _is_dispatched(obj: Object) -> bool:
     """Return whether Karmada itself sends a slice, for a MultiClusterService; templates cannot."""
     labels = labels_of(obj)
-    return labels.get(SLICE_MANAGED_BY_LABEL) in karmada.MADE_BY_KARMADA and (
-        not any(label in labels for label in karmada.BINDING_LABELS)
+    return labels.get(SLICE_MANAGED_BY_LABEL) in vocabulary.MADE_BY_KARMADA and (
+        not any(label in labels for label in vocabulary.BINDING_LABELS)
     )
 
 
@@ -482,16 +549,16 @@ _ROUTE = (_hosts("spec.hostnames[]", is_needed=False), _MANY_HOSTS)
 _MATCHES: Check = (_matches, {Guard.PROXY_SNIPPETS: None})
 
 BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
-    kinds.PERSISTENT_VOLUME: (_VOLUME,),
+    vocabulary.PERSISTENT_VOLUME: (_VOLUME,),
     GroupKind("snapshot.storage.k8s.io", "VolumeSnapshotContent"): (
         (_snapshot_content, {Guard.NETWORK_VOLUMES: None}),
     ),
     GroupKind("", "Secret"): ((_account_token, {Guard.ACCOUNT_TOKENS: None}),),
-    kinds.STORAGE_CLASS: (_CLASS,),
+    vocabulary.STORAGE_CLASS: (_CLASS,),
     GroupKind("snapshot.storage.k8s.io", "VolumeSnapshotClass"): (_CLASS,),
-    kinds.SERVICE: (_SERVICE, (_external_name, {Guard.EXTERNAL_NAMES: None})),
+    vocabulary.SERVICE: (_SERVICE, (_external_name, {Guard.EXTERNAL_NAMES: None})),
     GroupKind("", "Endpoints"): (_ENDPOINTS,),
-    kinds.ENDPOINT_SLICE: (_ENDPOINTS,),
+    vocabulary.ENDPOINT_SLICE: (_ENDPOINTS,),
     GroupKind("networking.k8s.io", "Ingress"): (
         (_ingress, _MANY_HOSTS),
         (_paths, {Guard.PROXY_SNIPPETS: None}),
@@ -504,7 +571,7 @@ BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
         _LISTENERS,
     ),
     GroupKind(GATEWAY_GROUP, "ListenerSet"): (_LISTENERS,),
-    kinds.LISTENER_SET_BEFORE: (_LISTENERS,),
+    vocabulary.LISTENER_SET_BEFORE: (_LISTENERS,),
     GroupKind("rules.kubeedge.io", "Rule"): ((_rule_calls, {Guard.FOREIGN_ENDPOINTS: None}),),
     GroupKind(GATEWAY_GROUP, "HTTPRoute"): (_ROUTE, _MATCHES),
     GroupKind(GATEWAY_GROUP, "GRPCRoute"): (_ROUTE, _MATCHES),

@@ -1,14 +1,13 @@
-"""What happens to objects of a kind; refusals and their codes."""
+"""What happens to objects of a kind, paths in them, and refusals."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from karmada_vc_agent.model import karmada, kinds, yaml_text
-from karmada_vc_agent.model.domain import DOMAIN
-from karmada_vc_agent.model.kinds import ANY, NAME_FIELD, matches_any, parse_kind
+from karmada_vc_agent.model import user_text, vocabulary
 from karmada_vc_agent.model.objects import (
     GroupKind,
     GroupVersionKind,
@@ -17,11 +16,176 @@ from karmada_vc_agent.model.objects import (
     gvk_of,
     labels_of,
     namespaced_name,
+    values_at,
 )
-from karmada_vc_agent.model.texts import either
+from karmada_vc_agent.model.user_text import either
 from karmada_vc_agent.model.virtual_cluster import Guard, VirtualCluster
-from karmada_vc_agent.translation import kind_paths
-from karmada_vc_agent.translation.kind_paths import kind_named
+from karmada_vc_agent.model.vocabulary import ANY, DOMAIN, NAME_FIELD, matches_any, parse_kind
+
+
+@dataclass(frozen=True, slots=True)
+class PodTemplates:
+    """Paths of pod specs in objects of one kind; also a row of the setting `podTemplates`.
+
+    selector_only: only nodeSelector and tolerations are supported there.
+    create: add_missing_specs() creates missing maps along the paths. fixed: the API server rejects
+    changes of the pod spec in an existing object. version: "" for all.
+    """
+
+    group: str
+    kind: str
+    paths: tuple[str, ...]
+    selector_only: bool = False
+    create: bool = False
+    fixed: bool = False
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedPodSpec:
+    """One pod spec inside an object, not a copy: changing `spec` changes the object."""
+
+    path: str
+    spec: Object
+    selector_only: bool
+
+
+_PATHS = user_text.load_yaml(Path(__file__).with_name("kind_paths.yaml").read_bytes())
+
+
+def kind_named(name: str) -> GroupKind:
+    """Return the kind that a table names, `Pod` or `batch/Job`."""
+    group, _, kind = name.rpartition("/")
+    return GroupKind(group, kind)
+
+
+def _pod_templates() -> Mapping[GroupKind, tuple[PodTemplates, ...]]:
+    table: dict[GroupKind, tuple[PodTemplates, ...]] = {}
+    for row in _PATHS["pods"]:
+        for kind in map(kind_named, row.pop("kinds")):
+            templates = PodTemplates(*kind, **{**row, "paths": tuple(row["paths"])})
+            table[kind] = (*table.get(kind, ()), templates)
+    return table
+
+
+POD_TEMPLATES = _pod_templates()
+"""Kind -> its rows; source: rewriting-rules 3.2."""
+
+
+def pod_specs(
+    obj: Object, gvk: GroupVersionKind, extra: Iterable[PodTemplates] = ()
+) -> Iterator[LocatedPodSpec]:
+    """Yield every pod spec of an object; extra: rows of the setting `podTemplates`."""
+    seen: set[str] = set()  # a name that is mapped twice would be lost
+    for row in _rows(gvk, extra):
+        for path in row.paths:
+            for where, spec in values_at(obj, path):
+                if isinstance(spec, dict) and where not in seen:
+                    seen.add(where)
+                    yield LocatedPodSpec(where, spec, row.selector_only)
+
+
+def pod_spec_paths(
+    gvk: GroupVersionKind, extra: Iterable[PodTemplates] = ()
+) -> Iterator[tuple[str, bool]]:
+    """Yield each path of pod specs in objects of a kind, and whether it is selector_only."""
+    for row in _rows(gvk, extra):
+        for path in row.paths:
+            yield path, row.selector_only
+
+
+def have_fixed_pods(gvk: GroupVersionKind) -> bool:
+    """Return whether the API server rejects changes of the pod specs of an existing object."""
+    return any(row.fixed for row in POD_TEMPLATES.get(gvk.group_kind, ()))
+
+
+def add_missing_specs(obj: Object, gvk: GroupVersionKind) -> None:
+    """Add empty pod specs, in place, to kinds whose pods need one even if it is not set."""
+    for row in _rows(gvk, ()):
+        for path in row.paths if row.create else ():
+            _create(obj, path)
+
+
+def _rows(gvk: GroupVersionKind, extra: Iterable[PodTemplates]) -> list[PodTemplates]:
+    configured = [row for row in extra if (row.group, row.kind) == gvk.group_kind]
+    rows = (*POD_TEMPLATES.get(gvk.group_kind, ()), *configured)
+    return [row for row in rows if row.version in ("", gvk.version)]
+
+
+def _create(obj: Object, path: str) -> None:
+    """Create the missing maps along a path of plain keys."""
+    for key in path.split("."):
+        value = obj.get(key)
+        if value is None:
+            value = obj[key] = {}
+        if not isinstance(value, dict):
+            return
+        obj = value
+
+
+class Treatment(Enum):
+    """How the value at a path is rewritten."""
+
+    NAMESPACE = "mapped as a namespace"
+    SELECTOR = "a selector of namespaces, rewriting-rules 4.2"
+    AFFINITY_TERM = "a pod affinity term: names of other namespaces become a selector"
+    NAME_LIST_SELECTOR = "a selector with a list of names or `any`, as in monitors"
+    ROUTE_NAMESPACES = "which namespaces may attach routes to a listener of a Gateway"
+    DESTINATION = "a destination of Argo CD: mapped where it is the local cluster"
+    PATTERN = "mapped as a namespace; a glob is refused"
+    PARAMETERS = "a map for a driver: namespaces of Secrets in it are mapped"
+    SECRET_ANNOTATIONS = "annotations: those with suffix -secret-namespace are mapped"  # noqa: S105 - no secret
+    PROXY_ANNOTATIONS = "annotations of an Ingress: Secrets as namespace/name are mapped"
+    CLUSTER_SCOPED_NAME = "mapped as the name of a cluster-scoped object"
+    NODE = "a node, which must be of the virtual cluster"
+    NODE_IF_OWN = "a node, dropped unless it is of the virtual cluster"
+    DROPPED = "dropped on the way to the host"
+    REFUSED = "refused if set"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One place in an object; path as in values_at(); it may also end in `[]`."""
+
+    path: str
+    treatment: Treatment = Treatment.NAMESPACE
+
+
+def _references(row: Mapping[str, list[str]]) -> tuple[Reference, ...]:
+    return tuple(
+        Reference(path, Treatment[treatment]) for treatment, paths in row.items() for path in paths
+    )
+
+
+REFERENCES: Mapping[GroupKind, tuple[Reference, ...]] = {
+    kind: _references(row)
+    for row in _PATHS["references"]
+    for kind in map(kind_named, row.pop("kinds"))
+}
+IN_POD_SPECS = _references(_PATHS["in_pod_specs"])
+"""Paths relative to the pod spec."""
+AFFINITY = tuple(row for row in IN_POD_SPECS if row.treatment is Treatment.AFFINITY_TERM)
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceReferences:
+    """A row of the setting `namespaceReferences`: paths of namespaces in a kind."""
+
+    group: str
+    kind: str
+    paths: tuple[str, ...]
+
+
+@lru_cache(maxsize=1024)  # tenants name kinds
+def references_of(kind: GroupKind, extra: tuple[NamespaceReferences, ...]) -> tuple[Reference, ...]:
+    """Return the rows of a kind; a path in both settings and table counts once."""
+    configured = {
+        path: Reference(path)
+        for row in extra
+        if (row.group, row.kind) == kind
+        for path in row.paths
+    }
+    return tuple((configured | {row.path: row for row in REFERENCES.get(kind, ())}).values())
 
 
 class Code(StrEnum):
@@ -59,8 +223,8 @@ CONTENT_REFUSALS = frozenset(
         *(Code.MANIFEST_INVALID, Code.SUBJECT_FORBIDDEN, Code.VOLUME_FORBIDDEN),
         *(Code.ADDRESS_FORBIDDEN, Code.HOST_FORBIDDEN, Code.NAME_RESERVED),
         Code.REFERENCE_FORBIDDEN,
-        Code.SHARED_OBJECT_CONFLICT,  # SharedObjects enqueue; some name a kind: work/targets.py
-        Code.SHARED_HOST_CONFLICT,  # names the host: work/targets.py
+        Code.SHARED_OBJECT_CONFLICT,  # SharedObjects enqueue; some name a kind: work/reporting.py
+        Code.SHARED_HOST_CONFLICT,  # names the host: work/reporting.py
         Code.IMMUTABLE,  # a change of the object itself enqueues its Work
         Code.BOUND_EXCEEDED,  # WorkBounds enqueue
     }
@@ -97,7 +261,7 @@ class RefusedError(Exception):
         super().__init__(f"{code}: {detail}")
 
 
-_TABLES = yaml_text.load(Path(__file__).with_name("kind_policy.yaml").read_bytes())
+_TABLES = user_text.load_yaml(Path(__file__).with_name("kind_policy.yaml").read_bytes())
 _BY_GROUP: Mapping[str, list[str]] = _TABLES["controllers"]
 CONTROLLER_KINDS = frozenset(
     GroupKind(group, kind) for group, names in _BY_GROUP.items() for kind in names
@@ -106,7 +270,7 @@ CONTROLLER_KINDS = frozenset(
 
 def has_rights_of_its_own(kind: GroupKind) -> bool:
     """Return whether a controller with rights of its own reconciles objects of this kind."""
-    return kinds.is_among(kind, CONTROLLER_KINDS)
+    return vocabulary.is_among(kind, CONTROLLER_KINDS)
 
 
 def is_resource_of_one(group: str, resource: str) -> bool:
@@ -147,16 +311,16 @@ CLUSTER_SCOPED: Mapping[GroupKind, Policy] = {
 NEVER_OPENED = frozenset(map(kind_named, (*_TABLES["never_opened"], f"{DOMAIN}/{ANY}")))
 """Cluster-scoped kinds that affect or belong to the whole host: no setting opens them."""
 
-NEVER_DENIED = frozenset({kinds.NAMESPACE})
+NEVER_DENIED = frozenset({vocabulary.NAMESPACE})
 """Kinds that the settings of a virtual cluster cannot deny."""
 
 CONTROL_PLANES_OWN: Mapping[GroupKind, Policy] = {
-    kinds.CLUSTER_ROLE: Policy.RENAME,
-    kinds.CLUSTER_ROLE_BINDING: Policy.ABSORB,
+    vocabulary.CLUSTER_ROLE: Policy.RENAME,
+    vocabulary.CLUSTER_ROLE_BINDING: Policy.ABSORB,
 }
 """Policies of the two objects named IMPERSONATOR that Karmada itself sends (5.4)."""
 
-DEFINE_KINDS = frozenset({kinds.CUSTOM_RESOURCE_DEFINITION})
+DEFINE_KINDS = frozenset({vocabulary.CUSTOM_RESOURCE_DEFINITION})
 """Shared kinds that change, and are deleted, only while others have no objects of their kinds."""
 
 HOSTS_GROUPS = ("k8s.io", "kubernetes.io", "karmada.io", "kubeedge.io")
@@ -175,9 +339,9 @@ REFUSED_NAMESPACED: Mapping[GroupKind, str] = {
 
 
 RESERVED: Mapping[GroupKind, tuple[str, ...]] = {
-    **dict.fromkeys((kinds.ROLE, kinds.ROLE_BINDING), ("vc:*", "vc-agent:*")),
-    kinds.CLUSTER_ROLE: ("vc:*", IMPERSONATOR),
-    kinds.CLUSTER_ROLE_BINDING: ("vc:*",),
+    **dict.fromkeys((vocabulary.ROLE, vocabulary.ROLE_BINDING), ("vc:*", "vc-agent:*")),
+    vocabulary.CLUSTER_ROLE: ("vc:*", IMPERSONATOR),
+    vocabulary.CLUSTER_ROLE_BINDING: ("vc:*",),
     GroupKind("networking.k8s.io", "NetworkPolicy"): ("vc-*",),
     GroupKind("", "ResourceQuota"): ("vc-*",),
     GroupKind("", "LimitRange"): ("vc-*",),
@@ -191,9 +355,9 @@ _INSIDE = (
     "sparkoperator.k8s.io",
 )
 """Groups with rows elsewhere, or whose kinds stay inside of a virtual cluster."""
-NAMED_GROUPS = frozenset(
-    (*_INSIDE, *(kind.group for kind in (*kind_paths.POD_TEMPLATES, *kind_paths.REFERENCES)))
-) | {kind.group for kind in (*CLUSTER_SCOPED, *NEVER_OPENED, *REFUSED_NAMESPACED)}
+NAMED_GROUPS = frozenset((*_INSIDE, *(kind.group for kind in (*POD_TEMPLATES, *REFERENCES)))) | {
+    kind.group for kind in (*CLUSTER_SCOPED, *NEVER_OPENED, *REFUSED_NAMESPACED)
+}
 """Groups that a table knows; kinds of others are refused in Strict (ADR 80). That some kinds of a
 group are in CONTROLLER_KINDS says nothing of its others."""
 
@@ -212,7 +376,7 @@ def opens_kind(allow: Collection[str], group: str, plurals: Collection[str]) -> 
     """Return whether `allow` opens a kind that no table knows: it, its group, or its definition."""
     if Guard.UNKNOWN_KINDS in allow or f"{group}/*" in allow:
         return True
-    definition = "/".join(kinds.CUSTOM_RESOURCE_DEFINITION)
+    definition = "/".join(vocabulary.CUSTOM_RESOURCE_DEFINITION)
     own = [entry.removeprefix(f"{group}/") for entry in allow if entry.startswith(f"{group}/")]
     named = {plural for kind in own for plural in plurals_of(kind)}
     return any(p in named or f"{definition}/{p}.{group}" in allow for p in plurals)
@@ -220,7 +384,7 @@ def opens_kind(allow: Collection[str], group: str, plurals: Collection[str]) -> 
 
 def plurals_of(kind: str) -> frozenset[str]:
     """Return what the plural of a kind may be: `policies`, but `gateways`."""
-    return frozenset((kinds.plural(GroupKind("", kind)), f"{kind.lower()}s"))
+    return frozenset((vocabulary.plural(GroupKind("", kind)), f"{kind.lower()}s"))
 
 
 def is_written_in_strict(group: str, resource: str, allow: Collection[str]) -> bool:
@@ -274,7 +438,7 @@ def problem_with(name: str, policy: str) -> str | None:
 
 
 def _is_never_opened(kind: GroupKind) -> bool:
-    return kinds.is_among(kind, NEVER_OPENED) or kind.group.endswith(_KARMADA_DOMAIN)
+    return vocabulary.is_among(kind, NEVER_OPENED) or kind.group.endswith(_KARMADA_DOMAIN)
 
 
 ONLY_READ = frozenset(
@@ -384,9 +548,9 @@ Content = Callable[[Object], Iterator[tuple[str, str]]]
 """manifest -> (path, problem) of forbidden content of a kind that is not itself forbidden."""
 
 CONTENT: Mapping[GroupKind, Content] = {
-    kinds.CLUSTER_ROLE: _cluster_role,
-    kinds.CUSTOM_RESOURCE_DEFINITION: _custom_resource_definition,
-    kinds.PRIORITY_CLASS: _priority_class,
+    vocabulary.CLUSTER_ROLE: _cluster_role,
+    vocabulary.CUSTOM_RESOURCE_DEFINITION: _custom_resource_definition,
+    vocabulary.PRIORITY_CLASS: _priority_class,
 }
 """Kinds whose content is checked: KindForbidden (rewriting-rules 5.1)."""
 
@@ -400,8 +564,8 @@ def control_planes_own(manifest: Object) -> Policy | None:
     labels = labels_of(manifest)
     is_own = (
         dig(manifest, "metadata", "name") == IMPERSONATOR
-        and labels.get(karmada.SYSTEM_LABEL) == "true"
-        and not any(label in labels for label in karmada.BINDING_LABELS)
+        and labels.get(vocabulary.SYSTEM_LABEL) == "true"
+        and not any(label in labels for label in vocabulary.BINDING_LABELS)
     )
     return policy if is_own else None
 

@@ -8,21 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_network
 from typing import Any
 
-from karmada_vc_agent.model import karmada, quantity
-from karmada_vc_agent.model.domain import (
-    ADOPTED_ANNOTATION,
-    CLUSTER_LABEL,
-    CREATED_BY_AGENT_ANNOTATION,
-    NAMESPACE_LABEL,
-    POD_SECURITY_ANNOTATION,
-)
-from karmada_vc_agent.model.kinds import (
-    CLUSTER_READER,
-    NAMESPACE_ADMIN,
-    NAMESPACE_NAME_LABEL,
-    RBAC_API,
-    RBAC_GROUP,
-)
+from karmada_vc_agent.model import quantity, vocabulary
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
@@ -31,8 +17,19 @@ from karmada_vc_agent.model.objects import (
     metadata_map,
 )
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
-from karmada_vc_agent.translation.context import GatewayBinding
-from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE
+from karmada_vc_agent.model.vocabulary import (
+    ADOPTED_ANNOTATION,
+    CLUSTER_LABEL,
+    CLUSTER_READER,
+    CREATED_BY_AGENT_ANNOTATION,
+    NAMESPACE_ADMIN,
+    NAMESPACE_LABEL,
+    NAMESPACE_NAME_LABEL,
+    POD_SECURITY_ANNOTATION,
+    RBAC_API,
+    RBAC_GROUP,
+)
+from karmada_vc_agent.translation.context import ANCHOR_NAMESPACE, GatewayBinding
 from karmada_vc_agent.translation.rbac import admin_groups
 
 QUOTA_NAME = "vc-quota"
@@ -141,7 +138,7 @@ def pod_security_changes(live: Object, vc: VirtualCluster) -> Object:
 def has_our_pod_security(live: Object) -> bool:
     """Return whether the agent set the level on a Namespace, and not its Work."""
     marks = annotations_of(live)
-    managed = marks.get(karmada.MANAGED_LABELS_ANNOTATION, "").split(",")
+    managed = marks.get(vocabulary.MANAGED_LABELS_ANNOTATION, "").split(",")
     level = labels_of(live).get(POD_SECURITY_LABEL)
     return POD_SECURITY_LABEL not in managed and level == marks.get(POD_SECURITY_ANNOTATION)
 

@@ -11,13 +11,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from karmada_vc_agent.model import domain, karmada, kinds, virtual_cluster
-from karmada_vc_agent.model.kinds import (
-    BALANCER_POOL_LABEL,
-    NAMESPACE_NAME_LABEL,
-    NODE_GROUP_LABEL,
-    SLICE_MANAGED_BY_LABEL,
-)
+from karmada_vc_agent.model import virtual_cluster, vocabulary
 from karmada_vc_agent.model.objects import (
     GroupKind,
     GroupVersionKind,
@@ -28,20 +22,26 @@ from karmada_vc_agent.model.objects import (
     metadata_map,
     values_at,
 )
+from karmada_vc_agent.model.vocabulary import (
+    BALANCER_POOL_LABEL,
+    NAMESPACE_NAME_LABEL,
+    NODE_GROUP_LABEL,
+    SLICE_MANAGED_BY_LABEL,
+)
 from karmada_vc_agent.translation import placement, rbac
-from karmada_vc_agent.translation.context import TranslationContext
-from karmada_vc_agent.translation.draft import (
+from karmada_vc_agent.translation.context import (
     Draft,
     Notice,
     NoticeCode,
     OwnSteps,
+    TranslationContext,
 )
 from karmada_vc_agent.translation.kind_policy import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.namespace_defaults import POD_SECURITY_LABEL
 from karmada_vc_agent.translation.placement import require_node_labels
 
 _MANIFESTS = ("spec", "workloadTemplate", "manifests")
-NOT_INSIDE = frozenset({kinds.EDGE_APPLICATION})
+NOT_INSIDE = frozenset({vocabulary.EDGE_APPLICATION})
 """Kinds that are refused inside, in addition to cluster-scoped ones."""
 _SCOPE = "spec.workloadScope"
 _GROUPS, _LABELS = "targetNodeGroups", "targetNodeLabels"
@@ -49,7 +49,7 @@ _IMAGE = re.compile(r"/spec/template/spec/(initContainers|containers)/\d+/image"
 """What an image overrider may name: KubeEdge replaces the text at any other path, too."""
 MANIFESTS_MAX = 200
 """Each is translated as a manifest of its own."""
-_CONTROLLERS_DOMAIN = f"{kinds.EDGE_APPLICATION.group}/"
+_CONTROLLERS_DOMAIN = f"{vocabulary.EDGE_APPLICATION.group}/"
 
 
 def drop_controllers_annotations(draft: Draft) -> None:
@@ -66,10 +66,10 @@ def _drop_annotations(obj: Object) -> None:
         return
     for key in [each for each in annotations if each.startswith(_CONTROLLERS_DOMAIN)]:
         del annotations[key]
-    managed = annotations.get(karmada.MANAGED_ANNOTATIONS_ANNOTATION)
+    managed = annotations.get(vocabulary.MANAGED_ANNOTATIONS_ANNOTATION)
     if isinstance(managed, str) and _CONTROLLERS_DOMAIN in managed:
         kept = (key for key in managed.split(",") if not key.startswith(_CONTROLLERS_DOMAIN))
-        annotations[karmada.MANAGED_ANNOTATIONS_ANNOTATION] = ",".join(kept)
+        annotations[vocabulary.MANAGED_ANNOTATIONS_ANNOTATION] = ",".join(kept)
 
 
 def rewrite_inside(draft: Draft) -> None:
@@ -194,7 +194,7 @@ def _refuse_unfit(manifest: Any, path: str, context: TranslationContext) -> None
     if gvk.group_kind in NOT_INSIDE or not scope:
         detail = f"kind {gvk.kind} is not allowed inside an EdgeApplication"
         raise RefusedError(Code.KIND_FORBIDDEN, f"{path}.kind", detail, "/".join(gvk))
-    if labels_of(manifest).get(SLICE_MANAGED_BY_LABEL) in karmada.MADE_BY_KARMADA:
+    if labels_of(manifest).get(SLICE_MANAGED_BY_LABEL) in vocabulary.MADE_BY_KARMADA:
         # Slices with it are not checked, since Karmada itself sends them (guards.py).
         where = f'{path}.metadata.labels["{SLICE_MANAGED_BY_LABEL}"]'
         detail = f"{where} is for Karmada's own slices; leave it out"
@@ -307,7 +307,7 @@ def tenants_patterns(profile: str, allowed: Iterable[str]) -> tuple[str, ...]:
 
 def is_tenants(key: str, patterns: Iterable[str]) -> bool:
     """Whether tenants may change a label or annotation of a Namespace through the gateway."""
-    if _is_own(key) or karmada.is_karmada_key(key) or key.startswith(_POD_SECURITY_DOMAIN):
+    if _is_own(key) or vocabulary.is_karmada_key(key) or key.startswith(_POD_SECURITY_DOMAIN):
         return False
     if "/" not in key:
         return key not in DECISIVE_KEYS and (
@@ -340,8 +340,8 @@ def _passes(key: str, profile: str, allowed: Iterable[str]) -> bool:
 
 def _is_own(key: str) -> bool:
     """Whether a key is Karmada's, or ours, which we overwrite anyway."""
-    is_ours = domain.is_ours(key) or key == domain.NODE_SELECTOR_ANNOTATION
-    return is_ours or karmada.is_in_karmadas_domain(key)
+    is_ours = vocabulary.is_ours(key) or key == vocabulary.NODE_SELECTOR_ANNOTATION
+    return is_ours or vocabulary.is_in_karmadas_domain(key)
 
 
 def _drop(obj: Object, field: str, stays: Callable[[str], bool]) -> list[str]:
@@ -357,21 +357,21 @@ def _drop(obj: Object, field: str, stays: Callable[[str], bool]) -> list[str]:
 _ROLE = OwnSteps(rewrite=rbac.confine_rules, notices=rbac.rules_cut, restore=rbac.restore_rules)
 _BINDING = OwnSteps(rewrite=rbac.confine_subjects, restore=rbac.restore_subjects)
 OWN_STEPS: Mapping[GroupKind, OwnSteps] = {
-    kinds.NAMESPACE: OwnSteps(metadata=confine_namespace, restore=restore_namespace),
-    kinds.CLUSTER_ROLE: replace(_ROLE, metadata=confine_cluster_role),
-    kinds.ROLE: _ROLE,
-    kinds.CLUSTER_ROLE_BINDING: _BINDING,
-    kinds.ROLE_BINDING: _BINDING,
-    kinds.SERVICE: OwnSteps(
+    vocabulary.NAMESPACE: OwnSteps(metadata=confine_namespace, restore=restore_namespace),
+    vocabulary.CLUSTER_ROLE: replace(_ROLE, metadata=confine_cluster_role),
+    vocabulary.ROLE: _ROLE,
+    vocabulary.CLUSTER_ROLE_BINDING: _BINDING,
+    vocabulary.ROLE_BINDING: _BINDING,
+    vocabulary.SERVICE: OwnSteps(
         rewrite=rewrite_service,
         place=keep_to_pool,
         restore=map_external_name,
     ),
-    kinds.PERSISTENT_VOLUME_CLAIM: OwnSteps(place=placement.drop_selected_node),
-    kinds.PERSISTENT_VOLUME: OwnSteps(place=placement.tie_volume),
-    kinds.STORAGE_CLASS: OwnSteps(notices=immediate_binding),
-    kinds.IMAGE_PRE_PULL_JOB: OwnSteps(place=placement.confine_image_pull),
-    kinds.EDGE_APPLICATION: OwnSteps(
+    vocabulary.PERSISTENT_VOLUME_CLAIM: OwnSteps(place=placement.drop_selected_node),
+    vocabulary.PERSISTENT_VOLUME: OwnSteps(place=placement.tie_volume),
+    vocabulary.STORAGE_CLASS: OwnSteps(notices=immediate_binding),
+    vocabulary.IMAGE_PRE_PULL_JOB: OwnSteps(place=placement.confine_image_pull),
+    vocabulary.EDGE_APPLICATION: OwnSteps(
         strip=drop_controllers_annotations,
         inside=rewrite_inside,
         restore=restore_inside,

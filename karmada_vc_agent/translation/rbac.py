@@ -9,22 +9,29 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from karmada_vc_agent.model import kinds
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, GATEWAY_LABEL
-from karmada_vc_agent.model.kinds import (
+from karmada_vc_agent.model import vocabulary
+from karmada_vc_agent.model.objects import Object, dig, text_at
+from karmada_vc_agent.model.vocabulary import (
     BUILT_INS,
+    CLUSTER_LABEL,
+    GATEWAY_LABEL,
     RBAC_API,
     TENANT_ROLES,
     Rule,
     service_account_of,
     service_account_user,
 )
-from karmada_vc_agent.model.objects import Object, dig, text_at
 from karmada_vc_agent.translation import rbac_rules
-from karmada_vc_agent.translation.context import TranslationContext
-from karmada_vc_agent.translation.draft import Draft, Notice, NoticeCode
+from karmada_vc_agent.translation.context import (
+    Direction,
+    Draft,
+    Names,
+    Notice,
+    NoticeCode,
+    TranslationContext,
+    host_name,
+)
 from karmada_vc_agent.translation.kind_policy import IMPERSONATOR, Code, RefusedError
-from karmada_vc_agent.translation.names import Direction, Names, host_name
 
 CONVERTED_PREFIX = "vc:crb:"
 
@@ -34,8 +41,8 @@ _AUTHENTICATED = ("Group", "system:authenticated")
 _UNAUTHENTICATED = ("Group", "system:unauthenticated")
 _MapNamespace = Callable[[str, str], str]
 """(namespace, path) -> its name on the other side."""
-_OF_THE_NAMESPACE = frozenset({kinds.ROLE.kind})
-_OF_THE_CLUSTER = frozenset({kinds.CLUSTER_ROLE.kind})
+_OF_THE_NAMESPACE = frozenset({vocabulary.ROLE.kind})
+_OF_THE_CLUSTER = frozenset({vocabulary.CLUSTER_ROLE.kind})
 """Kinds of roles; a Role keeps its name on the host."""
 
 
@@ -104,7 +111,7 @@ def role_binding_in(cluster_role_binding: Object, host_namespace: str) -> Object
     metadata = cluster_role_binding["metadata"]
     return {
         **cluster_role_binding,
-        "kind": kinds.ROLE_BINDING.kind,
+        "kind": vocabulary.ROLE_BINDING.kind,
         "metadata": {
             **metadata,
             "name": f"{CONVERTED_PREFIX}{metadata['name']}",
@@ -322,7 +329,7 @@ def absorbed_name(name_on_host: str) -> str:
 
 def _each(mapping: Callable[[str], str], names: Iterable[str]) -> Iterator[str]:
     for name in names:
-        if name.startswith(kinds.SERVICE_ACCOUNT_PREFIX):
+        if name.startswith(vocabulary.SERVICE_ACCOUNT_PREFIX):
             continue
         try:
             yield mapping(name)

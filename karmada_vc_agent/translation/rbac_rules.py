@@ -12,14 +12,13 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from karmada_vc_agent.model import yaml_text
-from karmada_vc_agent.model.domain import DOMAIN
-from karmada_vc_agent.model.kinds import Rule
+from karmada_vc_agent.model import user_text
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.model.virtual_cluster import ApplyAs
+from karmada_vc_agent.model.vocabulary import DOMAIN, Rule
 from karmada_vc_agent.translation import kind_policy
+from karmada_vc_agent.translation.context import Direction
 from karmada_vc_agent.translation.kind_policy import Code, RefusedError
-from karmada_vc_agent.translation.names import Direction
 
 WILDCARD = "*"
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
@@ -28,7 +27,7 @@ _READING = ("get", "list", "watch")
 _FORBIDDEN_VERBS = frozenset({"escalate", "bind", "impersonate"})
 _NAMESPACES = "namespaces"
 
-_RESOURCES = yaml_text.load(Path(__file__).with_name("rbac_rules.yaml").read_bytes())
+_RESOURCES = user_text.load_yaml(Path(__file__).with_name("rbac_rules.yaml").read_bytes())
 
 
 def _resources(table: str) -> frozenset[tuple[str, str]]:

@@ -9,21 +9,20 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
-from karmada_vc_agent.model.kinds import NAMESPACE_NAME_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, values_at
-from karmada_vc_agent.translation import kind_paths
-from karmada_vc_agent.translation.draft import Draft, Notice, NoticeCode
-from karmada_vc_agent.translation.kind_paths import (
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, NAMESPACE_NAME_LABEL
+from karmada_vc_agent.translation import kind_policy
+from karmada_vc_agent.translation.context import ALL_NAMESPACES, Draft, Notice, NoticeCode
+from karmada_vc_agent.translation.kind_policy import (
     AFFINITY,
     IN_POD_SPECS,
+    Code,
     NamespaceReferences,
     Reference,
+    RefusedError,
     Treatment,
     pod_specs,
 )
-from karmada_vc_agent.translation.kind_policy import Code, RefusedError
-from karmada_vc_agent.translation.names import ALL_NAMESPACES
 
 _LOCAL_SERVERS = ("https://kubernetes.default.svc", "https://kubernetes.default.svc.cluster.local")
 _LOCAL_CLUSTER = "in-cluster"
@@ -46,7 +45,7 @@ PROXY_DOMAINS = (
 def rewrite_references(draft: Draft) -> None:
     """Rewrite all references that the tables and the settings list (rewriting-rules 4.1)."""
     settings = draft.context.settings
-    rows = kind_paths.references_of(draft.gvk.group_kind, settings.namespace_references)
+    rows = kind_policy.references_of(draft.gvk.group_kind, settings.namespace_references)
     _apply(draft, draft.obj, "", rows)
     for pod_spec in pod_specs(draft.obj, draft.gvk, settings.pod_templates):
         # In other kinds only the affinity is certain to be a pod's.
@@ -369,7 +368,7 @@ def unknown_references(
     """
     if gvk.group in _BUILT_IN_GROUPS or gvk.group.endswith(_BUILT_IN_ENDING):
         return
-    rows = kind_paths.references_of(gvk.group_kind, configured)
+    rows = kind_policy.references_of(gvk.group_kind, configured)
     listed = {_without_indices(row.path) for row in rows}
     unlisted = (
         (path, value)

@@ -8,8 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from karmada_vc_agent.model import domain, karmada, kinds
-from karmada_vc_agent.model.kinds import namespace_field
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import (
     GroupKind,
     GroupVersionKind,
@@ -22,23 +21,32 @@ from karmada_vc_agent.model.objects import (
     labels_of,
     metadata_map,
 )
-from karmada_vc_agent.translation import dns_names, kind_paths, placement
-from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
-from karmada_vc_agent.translation.draft import Draft
-from karmada_vc_agent.translation.kind_paths import (
+from karmada_vc_agent.model.vocabulary import namespace_field
+from karmada_vc_agent.translation import kind_policy, placement
+from karmada_vc_agent.translation.context import (
+    NAMES_ANNOTATION,
+    Direction,
+    Draft,
+    Names,
+    TranslationContext,
+    TranslationSettings,
+    is_path,
+)
+from karmada_vc_agent.translation.kind_policy import (
     AFFINITY,
     IN_POD_SPECS,
+    Code,
+    Refusal,
+    RefusedError,
     have_fixed_pods,
     pod_spec_paths,
     pod_specs,
 )
-from karmada_vc_agent.translation.kind_policy import Code, Refusal, RefusedError
-from karmada_vc_agent.translation.names import NAMES_ANNOTATION, Direction, Names, is_path
 from karmada_vc_agent.translation.own_steps import own_steps
 from karmada_vc_agent.translation.references import rewrite_references
 from karmada_vc_agent.translation.translate import HostObject
 
-_TENANTS = frozenset({domain.REWRITE_DNS_ANNOTATION})
+_TENANTS = frozenset({vocabulary.REWRITE_DNS_ANNOTATION})
 _NAME_IN_TEXT = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
 
 
@@ -72,9 +80,9 @@ class Restorer:
         if step := own_steps(gvk).restore:
             step(draft)
         rewrite_references(draft)
-        if domain.REWRITE_DNS_ANNOTATION in annotations:
+        if vocabulary.REWRITE_DNS_ANNOTATION in annotations:
             virtual_names = ((host, virtual) for virtual, host in own.claims.items())
-            dns_names.rewrite_texts(obj, gvk, virtual_names, context.settings.pod_templates)
+            placement.rewrite_texts(obj, gvk, virtual_names, context.settings.pod_templates)
         _restore_metadata(obj)
 
 
@@ -140,14 +148,14 @@ def _restore_namespace(obj: Object, gvk: GroupVersionKind, names: Names, namespa
     if namespace:
         metadata[own] = namespace
         return
-    labelled = labels_of(obj).get(domain.NAMESPACE_LABEL)
+    labelled = labels_of(obj).get(vocabulary.NAMESPACE_LABEL)
     claimed = names.claimed_namespace(host)
     metadata[own] = claimed or labelled or names.virtual_namespace(host) or host
 
 
 def _restore_name(obj: Object) -> None:
     """Restore the virtual name of a renamed cluster-scoped object from its annotation."""
-    name = annotations_of(obj).get(domain.NAME_ANNOTATION)
+    name = annotations_of(obj).get(vocabulary.NAME_ANNOTATION)
     if name and not obj["metadata"].get("namespace"):
         obj["metadata"]["name"] = name
 
@@ -155,16 +163,16 @@ def _restore_name(obj: Object) -> None:
 def _restore_metadata(obj: Object) -> None:
     """Remove our labels and annotations; restore those that name the Work."""
     metadata = obj.get("metadata") or {}
-    work = annotations_of(obj).get(domain.WORK_ANNOTATION, "")
+    work = annotations_of(obj).get(vocabulary.WORK_ANNOTATION, "")
     for name in ("labels", "annotations"):
-        if metadata.get(name) and any(map(domain.is_ours, metadata[name])):
+        if metadata.get(name) and any(map(vocabulary.is_ours, metadata[name])):
             items = metadata[name].items()
-            metadata[name] = {k: v for k, v in items if not domain.is_ours(k) or k in _TENANTS}
+            metadata[name] = {k: v for k, v in items if not vocabulary.is_ours(k) or k in _TENANTS}
     namespace, _, work_name = work.partition("/")
     if work_name:
         annotations = metadata["annotations"]
-        annotations[karmada.WORK_NAME_ANNOTATION] = work_name
-        annotations[karmada.WORK_NAMESPACE_ANNOTATION] = namespace
+        annotations[vocabulary.WORK_NAME_ANNOTATION] = work_name
+        annotations[vocabulary.WORK_NAMESPACE_ANNOTATION] = namespace
     for name in ("labels", "annotations"):
         if name in metadata and not metadata[name]:
             del metadata[name]
@@ -184,7 +192,7 @@ def restored_parts(
     if own_steps(gvk).restore:
         return None
     below: dict[str, Any] = {}
-    rows = kind_paths.references_of(gvk.group_kind, settings.namespace_references)
+    rows = kind_policy.references_of(gvk.group_kind, settings.namespace_references)
     paths = [row.path for row in rows]
     for where, is_selector_only in pod_spec_paths(gvk, settings.pod_templates):
         paths += (f"{where}.{row.path}" for row in (AFFINITY if is_selector_only else IN_POD_SPECS))
@@ -195,7 +203,7 @@ def restored_parts(
 
 def restores_texts(annotations: Any) -> bool:
     """Return whether annotations request that restore() looks at texts, wherever they are."""
-    return isinstance(annotations, dict) and domain.REWRITE_DNS_ANNOTATION in annotations
+    return isinstance(annotations, dict) and vocabulary.REWRITE_DNS_ANNOTATION in annotations
 
 
 def _add(below: dict[str, Any], steps: list[str]) -> None:
@@ -234,7 +242,7 @@ def assert_placement(
         _keep_tolerations(obj, live, context)
     for name in ("labels", "annotations"):
         desired = dig(translated.obj, "metadata", name) or {}
-        if ours := {key: value for key, value in desired.items() if domain.is_ours(key)}:
+        if ours := {key: value for key, value in desired.items() if vocabulary.is_ours(key)}:
             metadata_map(obj, name).update(ours)
     if keep := KEPT.get(kind):
         keep(obj, translated.obj, live or {})
@@ -258,16 +266,18 @@ def _keep_tolerations(obj: Object, live: Object, context: TranslationContext) ->
 def _keep_claim(obj: Object, translated: Object, live: Object) -> None:
     """Keep the mark of an adopted namespace, and the node selector as translated (1.2)."""
     annotations = metadata_map(obj, "annotations")
-    selector = annotations_of(translated).get(domain.NODE_SELECTOR_ANNOTATION)
+    selector = annotations_of(translated).get(vocabulary.NODE_SELECTOR_ANNOTATION)
     if selector is not None:
-        annotations[domain.NODE_SELECTOR_ANNOTATION] = selector
-    adopted = annotations_of(live).get(domain.ADOPTED_ANNOTATION)
+        annotations[vocabulary.NODE_SELECTOR_ANNOTATION] = selector
+    adopted = annotations_of(live).get(vocabulary.ADOPTED_ANNOTATION)
     if adopted is not None:
-        annotations.pop(domain.CREATED_BY_AGENT_ANNOTATION, None)
-        annotations[domain.ADOPTED_ANNOTATION] = adopted
+        annotations.pop(vocabulary.CREATED_BY_AGENT_ANNOTATION, None)
+        annotations[vocabulary.ADOPTED_ANNOTATION] = adopted
 
 
-BOUND_TO_NODES = frozenset({kinds.POD})
+BOUND_TO_NODES = frozenset({vocabulary.POD})
 """Kinds whose objects keep the node that they run on."""
-KEPT: Mapping[GroupKind, Callable[[Object, Object, Object], None]] = {kinds.NAMESPACE: _keep_claim}
+KEPT: Mapping[GroupKind, Callable[[Object, Object, Object], None]] = {
+    vocabulary.NAMESPACE: _keep_claim
+}
 """Kind -> (object to write, translated, live) -> what it keeps beyond Retain."""

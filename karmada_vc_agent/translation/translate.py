@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from karmada_vc_agent.model import domain, karmada, kinds
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
@@ -22,27 +22,29 @@ from karmada_vc_agent.model.objects import (
     size_of,
 )
 from karmada_vc_agent.model.virtual_cluster import STRICT, VirtualCluster, VirtualNamespace
-from karmada_vc_agent.translation import (
-    dns_names,
-    kind_policy,
-    namespace_defaults,
-    placement,
-    rbac,
+from karmada_vc_agent.translation import kind_policy, namespace_defaults, placement, rbac
+from karmada_vc_agent.translation.context import (
+    ALL_NAMESPACES,
+    NAMES_ANNOTATION,
+    Direction,
+    Draft,
+    Notice,
+    Step,
+    TranslationContext,
+    TranslationSettings,
+    home_of,
 )
-from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
-from karmada_vc_agent.translation.draft import Draft, Notice, Step
 from karmada_vc_agent.translation.guards import pass_guards
 from karmada_vc_agent.translation.kind_policy import Code, Policy, Refusal, RefusedError
-from karmada_vc_agent.translation.names import ALL_NAMESPACES, NAMES_ANNOTATION, Direction, home_of
 from karmada_vc_agent.translation.own_steps import own_steps
 from karmada_vc_agent.translation.references import rewrite_references, unknown_references
 
 _KEPT = frozenset(
     (
-        karmada.MANAGED_LABEL,
-        karmada.MANAGED_LABELS_ANNOTATION,
-        karmada.MANAGED_ANNOTATIONS_ANNOTATION,
-        karmada.CONFLICT_RESOLUTION_ANNOTATION,
+        vocabulary.MANAGED_LABEL,
+        vocabulary.MANAGED_LABELS_ANNOTATION,
+        vocabulary.MANAGED_ANNOTATIONS_ANNOTATION,
+        vocabulary.CONFLICT_RESOLUTION_ANNOTATION,
     )
 )
 
@@ -52,8 +54,8 @@ def mark_as_shared(obj: Object) -> None:
     metadata = obj["metadata"]
     for name in ("labels", "annotations"):
         items = (metadata.get(name) or {}).items()
-        metadata[name] = {k: v for k, v in items if k in _KEPT or not karmada.is_karmada_key(k)}
-    metadata["labels"][domain.SHARED_LABEL] = "true"
+        metadata[name] = {k: v for k, v in items if k in _KEPT or not vocabulary.is_karmada_key(k)}
+    metadata["labels"][vocabulary.SHARED_LABEL] = "true"
 
 
 MAX_LEVELS = 200
@@ -146,7 +148,7 @@ class Converted:
     @property
     def gvk(self) -> GroupVersionKind:
         """Group, version and kind of the objects."""
-        return self.virtual_key.gvk._replace(kind=kinds.ROLE_BINDING.kind)
+        return self.virtual_key.gvk._replace(kind=vocabulary.ROLE_BINDING.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,12 +228,12 @@ def _rewrite(draft: Draft) -> None:
     _run(draft, own.metadata, own.inside)
     rewrite_references(draft)
     templates = context.settings.pod_templates
-    if dns_names.rewrite_texts(obj, draft.gvk, context.claims.items(), templates):
+    if placement.rewrite_texts(obj, draft.gvk, context.claims.items(), templates):
         draft.depends_on_claims = True
     _run(draft, own.rewrite)
     placement.place_pods(obj, draft.gvk, context)
     _run(draft, own.place)
-    dns_names.name_services(obj, draft.gvk, context)
+    placement.name_services(obj, draft.gvk, context)
     _stamp(draft, virtual_name)
 
 
@@ -265,9 +267,9 @@ def _strip(draft: Draft) -> None:
     for key in _SERVER_FIELDS:
         metadata.pop(key, None)
     for field_name in ("labels", "annotations"):
-        keys = [key for key in metadata.get(field_name) or {} if domain.is_ours(key)]
+        keys = [key for key in metadata.get(field_name) or {} if vocabulary.is_ours(key)]
         for key in keys:
-            if (field_name, key) != ("annotations", domain.REWRITE_DNS_ANNOTATION):
+            if (field_name, key) != ("annotations", vocabulary.REWRITE_DNS_ANNOTATION):
                 del metadata[field_name][key]
     _run(draft, own_steps(draft.gvk).strip)
 
@@ -329,15 +331,15 @@ def _stamp(draft: Draft, virtual_name: str) -> None:
         mark_as_shared(obj)
     else:
         labels = metadata_map(obj, "labels")
-        labels[domain.CLUSTER_LABEL] = context.vc.name
+        labels[vocabulary.CLUSTER_LABEL] = context.vc.name
         if draft.namespaced:
-            labels[domain.NAMESPACE_LABEL] = draft.virtual_namespace
+            labels[vocabulary.NAMESPACE_LABEL] = draft.virtual_namespace
         if context.work:
-            metadata_map(obj, "annotations")[domain.WORK_ANNOTATION] = context.work
+            metadata_map(obj, "annotations")[vocabulary.WORK_ANNOTATION] = context.work
     annotations = metadata_map(obj, "annotations")
     if draft.policy is Policy.RENAME:
-        annotations[domain.NAME_ANNOTATION] = virtual_name
-    for key in (karmada.WORK_NAME_ANNOTATION, karmada.WORK_NAMESPACE_ANNOTATION):
+        annotations[vocabulary.NAME_ANNOTATION] = virtual_name
+    for key in (vocabulary.WORK_NAME_ANNOTATION, vocabulary.WORK_NAMESPACE_ANNOTATION):
         annotations.pop(key, None)
     if draft.direction.noted:
         annotations[NAMES_ANNOTATION] = json.dumps(draft.direction.noted, sort_keys=True)
@@ -350,7 +352,7 @@ def _convert(draft: Draft, virtual_key: ObjectKey) -> Converted:
     objects = []
     for virtual, host in sorted(draft.context.claims.items()):
         obj = rbac.role_binding_in(draft.obj, host)
-        obj["metadata"]["labels"][domain.NAMESPACE_LABEL] = virtual
+        obj["metadata"]["labels"][vocabulary.NAMESPACE_LABEL] = virtual
         objects.append(HostObject(obj, virtual_key, key_of(obj), depends_on_claims=True))
     return Converted(tuple(objects), virtual_key)
 
@@ -360,7 +362,7 @@ def _notices(manifest: Object, draft: Draft) -> Iterator[Notice]:
     own = own_steps(draft.gvk)
     if own.notices:
         yield from own.notices(manifest, context)
-    yield from dns_names.unknown_places(manifest)
+    yield from placement.unknown_places(manifest)
     if not own.inside:  # embedded manifests reported theirs
         yield from unknown_references(
             manifest, draft.gvk, context.claims, context.settings.namespace_references
@@ -373,16 +375,16 @@ def _claim(
     """Set the claim and the node-selector annotation of a Namespace (rewriting-rules 1.2, 3.5)."""
     metadata_map(obj, "labels").update(
         {
-            domain.CLUSTER_LABEL: vc.name,
-            domain.NAMESPACE_LABEL: namespace,
-            domain.AGENT_LABEL: agent_name,
+            vocabulary.CLUSTER_LABEL: vc.name,
+            vocabulary.NAMESPACE_LABEL: namespace,
+            vocabulary.AGENT_LABEL: agent_name,
         }
     )
     metadata_map(obj, "annotations").update(
         {
-            domain.CREATED_BY_AGENT_ANNOTATION: "true",
-            domain.WORK_ANNOTATION: work,
-            domain.NODE_SELECTOR_ANNOTATION: placement.node_selector_annotation(
+            vocabulary.CREATED_BY_AGENT_ANNOTATION: "true",
+            vocabulary.WORK_ANNOTATION: work,
+            vocabulary.NODE_SELECTOR_ANNOTATION: placement.node_selector_annotation(
                 vc.required_selector
             ),
         }

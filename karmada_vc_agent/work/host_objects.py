@@ -7,50 +7,64 @@ from the server. What was written, and in which version the server answered, is 
 an object that is as we left it costs no write; a mark on it tells the next process (ADR 49).
 """
 
+import logging
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Awaitable, Callable, Container, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import NamedTuple, Protocol
+from urllib.parse import quote
 
 from cachetools import LRUCache
 
-from karmada_vc_agent.cluster.claims import HeldError
 from karmada_vc_agent.cluster.hub_clusters import digest
-from karmada_vc_agent.cluster.virtual_clusters import Scopes
+from karmada_vc_agent.cluster.virtual_clusters import HeldError, Scopes
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
     ApiError,
     ConflictError,
+    ForbiddenError,
+    InvalidError,
+    KubeError,
     NotFoundError,
     TooLargeError,
 )
+from karmada_vc_agent.kube.flows import retry_on_conflict
 from karmada_vc_agent.kube.store import Store, is_echo
-from karmada_vc_agent.kube.tasks import retry_on_conflict
 from karmada_vc_agent.kube.transport import ANSWER_BYTES
-from karmada_vc_agent.model.domain import (
-    APPLIED_ANNOTATION,
-    CLUSTER_LABEL,
-    is_ours,
-)
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import (
+    GroupKind,
     Object,
     ObjectKey,
     annotations_of,
     bytes_of,
+    dig,
     drop,
+    gvk_of,
     key_of,
     labels_of,
+    maps_at,
+    text_at,
     uid_of,
 )
-from karmada_vc_agent.translation.draft import Notice
+from karmada_vc_agent.model.vocabulary import (
+    APPLIED_ANNOTATION,
+    CLUSTER_LABEL,
+    RBAC_API,
+    RBAC_GROUP,
+    TENANT_ROLES,
+    is_ours,
+)
+from karmada_vc_agent.translation import rbac_rules
+from karmada_vc_agent.translation.context import Notice
 from karmada_vc_agent.translation.rbac_rules import Allow
-from karmada_vc_agent.work.bound_roles import Write, write_binding
 from karmada_vc_agent.work.memory_bounds import ObjectIdentity
 from karmada_vc_agent.work.rules import apply_plan
 from karmada_vc_agent.work.rules.apply_plan import (
@@ -59,6 +73,162 @@ from karmada_vc_agent.work.rules.apply_plan import (
     version_of,
 )
 from karmada_vc_agent.work.rules.ownership import may_delete
+
+_log = logging.getLogger(__name__)
+
+_RESERVED = ("vc:", "vc-")
+"""No Work may contain a role with such a name, so none is prepared for one either."""
+
+
+class _Bound(NamedTuple):
+    """How roles of one kind are read and created.
+
+    of_the_host: names of roles that are not checked. marks: labels that a placeholder copies.
+    """
+
+    path: str
+    is_namespaced: bool
+    of_the_host: frozenset[str]
+    marks: tuple[str, ...]
+
+
+BOUND = {
+    vocabulary.ROLE: _Bound(
+        f"/apis/{RBAC_API}/namespaces/{{namespace}}/roles",
+        is_namespaced=True,
+        of_the_host=frozenset(),
+        marks=(vocabulary.CLUSTER_LABEL, vocabulary.NAMESPACE_LABEL),
+    ),
+    vocabulary.CLUSTER_ROLE: _Bound(
+        f"/apis/{RBAC_API}/clusterroles",
+        is_namespaced=False,
+        of_the_host=frozenset(TENANT_ROLES.values()),
+        marks=(vocabulary.CLUSTER_LABEL,),
+    ),
+}
+_ANNOTATIONS = frozenset((vocabulary.STAND_IN_ANNOTATION, vocabulary.WORK_ANNOTATION))
+BINDINGS = frozenset({vocabulary.ROLE_BINDING})
+"""Kinds whose objects refer to a role."""
+
+Write = Callable[[], Awaitable[Object]]
+
+
+async def write_binding(
+    host: ApiClient, obj: Object, as_user: str, write: Write, allow: Allow = None
+) -> Object:
+    """Write an object of any kind, with an empty role if it binds one that is missing.
+
+    Works come in no order, and an API server refuses a binding to a role that is not there to who
+    may not `bind`. So an empty role is there meanwhile, and the server judges each role (ADR 24).
+    as_user: "" = the agent itself. allow: in profile Strict. Returns the answer. Raises KubeError,
+    AlreadyExistsError if the role is created meanwhile, RetryError if it grants too much.
+    """
+    bound = _bound(obj)
+    if bound is None:
+        return await write()
+    role = _stand_in(obj, bound)
+    collection = bound.path.format(namespace=obj["metadata"]["namespace"])
+    # The server accepts "?" and "#" in the name of a role, and a tenant chooses it.
+    path = f"{collection}/{quote(role['metadata']['name'], safe='')}"
+    user = as_user if bound.is_namespaced else ""
+    await _judge(host, path, allow)
+    try:
+        return await write()
+    except NotFoundError as error:
+        is_reserved = role["metadata"]["name"].startswith(_RESERVED)
+        if is_reserved or not _may_be_about(role, error):
+            raise
+        missing = error
+    try:
+        made = await host.create(collection, role, user)
+    except (ForbiddenError, InvalidError, NotFoundError):
+        raise missing from None
+    try:
+        await _judge(host, path, allow)
+        return await write()
+    finally:
+        await remove_stand_in(host, path, made, user)
+
+
+async def _judge(host: ApiClient, path: str, allow: Allow) -> None:
+    """Deny a role that no Work could have created like this.
+
+    The server itself denies only what the agent may not do.
+    """
+    try:
+        role = await host.get(path)
+    except NotFoundError:
+        return
+    for rule in maps_at(role, "rules"):
+        for excess in rbac_rules.excess(rule, allow):
+            text = (
+                f'{gvk_of(role).kind} "{role["metadata"]["name"]}" of the host is not bound: it '
+                f"allows {excess}, which no virtual cluster may"
+            )
+            raise RetryError(text)
+
+
+def _bound(obj: Object) -> _Bound | None:
+    """Return the kind of role that an object binds; None if the role is not to be checked."""
+    if gvk_of(obj).group_kind not in BINDINGS:
+        return None  # the common case, on each write
+    name = dig(obj, "roleRef", "name")
+    if not isinstance(name, str) or not name or "/" in name:
+        return None  # the server knows no role with such a name
+    bound = BOUND.get(GroupKind(RBAC_GROUP, text_at(obj, "roleRef", "kind")))
+    return None if bound is None or name in bound.of_the_host else bound
+
+
+def _stand_in(binding: Object, bound: _Bound) -> Object:
+    """Return the empty role that a binding refers to.
+
+    It has the labels of the binding, so that the Work of the role takes it over.
+    """
+    kind, marks = binding["roleRef"]["kind"], labels_of(binding)
+    labels = {key: marks[key] for key in bound.marks if key in marks}
+    metadata: Object = {
+        "name": binding["roleRef"]["name"],
+        "labels": labels | {vocabulary.MANAGED_LABEL: "true"},
+    }
+    if bound.is_namespaced:
+        metadata["namespace"] = binding["metadata"]["namespace"]
+    metadata["annotations"] = {vocabulary.STAND_IN_ANNOTATION: "true"}
+    if work := annotations_of(binding).get(vocabulary.WORK_ANNOTATION):
+        metadata["annotations"][vocabulary.WORK_ANNOTATION] = work
+    return {"apiVersion": RBAC_API, "kind": kind, "metadata": metadata, "rules": []}
+
+
+def is_stand_in(obj: Object) -> bool:
+    """Return whether an object is an unmodified empty role, which comes with each attempt."""
+    bound = BOUND.get(gvk_of(obj).group_kind)
+    if (
+        bound is None
+        or obj.get("rules")
+        or vocabulary.STAND_IN_ANNOTATION not in annotations_of(obj)
+    ):
+        return False
+    marks = {vocabulary.MANAGED_LABEL, *bound.marks}
+    is_bare = labels_of(obj).keys() <= marks and "aggregationRule" not in obj
+    return is_bare and annotations_of(obj).keys() <= _ANNOTATIONS
+
+
+async def remove_stand_in(host: ApiClient, path: str, live: Object, as_user: str = "") -> None:
+    """Delete a stand-in unless another writer changed it: the Work of the role may have it now."""
+    try:
+        await host.delete_same(path, live, as_user, is_unchanged=True)
+    except (ConflictError, NotFoundError):
+        pass
+    except KubeError as error:
+        _log.warning("Leaving an empty role for now", extra={"path": path, "reason": str(error)})
+
+
+def _may_be_about(role: Object, error: NotFoundError) -> bool:
+    """Return whether the server reports a missing role.
+
+    kube-apiserver 1.34.4 says `rolebindings… "<name of the role>" not found`.
+    """
+    return f'.{RBAC_GROUP} "{role["metadata"]["name"]}" not found' in str(error)
+
 
 StoreOf = Callable[[Resource], Store[Object] | None]
 """The informer store of a resource, or None if it has none."""

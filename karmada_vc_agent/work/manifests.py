@@ -11,8 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from karmada_vc_agent.cluster.claims import HeldError
-from karmada_vc_agent.cluster.virtual_clusters import Scopes
+from karmada_vc_agent.cluster.virtual_clusters import HeldError, Scopes
 from karmada_vc_agent.interpretation.user_hooks import InterpretationError
 from karmada_vc_agent.kube.controller import RetryError, Signal
 from karmada_vc_agent.kube.discovery import Discovery, Resource
@@ -23,9 +22,7 @@ from karmada_vc_agent.kube.errors import (
     UnreadableError,
     UnwritableError,
 )
-from karmada_vc_agent.kube.tasks import for_each
-from karmada_vc_agent.model.domain import WORK_ANNOTATION
-from karmada_vc_agent.model.karmada import cluster_of_work
+from karmada_vc_agent.kube.flows import for_each
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
@@ -35,20 +32,21 @@ from karmada_vc_agent.model.objects import (
     key_of,
     maps_at,
 )
+from karmada_vc_agent.model.quantity import WindowState
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
-from karmada_vc_agent.model.windows import WindowState
-from karmada_vc_agent.translation.context import TranslationContext
-from karmada_vc_agent.translation.draft import (
+from karmada_vc_agent.model.vocabulary import WORK_ANNOTATION, cluster_of_work
+from karmada_vc_agent.translation.context import (
     Notice,
+    TranslationContext,
     node_port_reassigned,
     owned_elsewhere,
     shared_name,
 )
+from karmada_vc_agent.translation.guards import holds_names
 from karmada_vc_agent.translation.kind_policy import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.placement import explain_immutable
 from karmada_vc_agent.translation.rbac_rules import explain_denial
 from karmada_vc_agent.translation.restore import names_of, restore_text
-from karmada_vc_agent.translation.shared_names import holds_names
 from karmada_vc_agent.translation.translate import (
     Converted,
     HostObject,
@@ -58,11 +56,7 @@ from karmada_vc_agent.translation.translate import (
 )
 from karmada_vc_agent.work.host_objects import Applied, HostObjects, RecreationError
 from karmada_vc_agent.work.namespace_writer import NamespaceWriter
-from karmada_vc_agent.work.rules import server_changes
-from karmada_vc_agent.work.rules.apply_plan import ForeignError
-from karmada_vc_agent.work.shared_names import SharedNames
-from karmada_vc_agent.work.shared_objects import SharedObjects
-from karmada_vc_agent.work.targets import (
+from karmada_vc_agent.work.reporting import (
     Done,
     Failure,
     Strategy,
@@ -75,6 +69,9 @@ from karmada_vc_agent.work.targets import (
     refused,
     strategy_of,
 )
+from karmada_vc_agent.work.rules import server_changes
+from karmada_vc_agent.work.rules.apply_plan import ForeignError
+from karmada_vc_agent.work.shared_objects import SharedNames, SharedObjects
 
 
 class ReportedObjects:

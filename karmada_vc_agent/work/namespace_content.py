@@ -18,14 +18,10 @@ from dataclasses import dataclass
 
 from cachetools import LRUCache
 
-from karmada_vc_agent.cluster.claims import HeldError, Phase, phase_of, unclaim
-from karmada_vc_agent.kube.access_reviews import (
-    is_allowed,
-    own_user_name,
-)
+from karmada_vc_agent.cluster.virtual_clusters import HeldError, Phase, phase_of, unclaim
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.discovery import Resource, is_allowed, own_user_name
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -34,22 +30,20 @@ from karmada_vc_agent.kube.errors import (
     Need,
     NotFoundError,
 )
-from karmada_vc_agent.model.domain import (
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of, labels_of
+from karmada_vc_agent.model.user_text import JOIN_OF_THIS_VERSION
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
+from karmada_vc_agent.model.vocabulary import (
     AGENT_LABEL,
     CLUSTER_LABEL,
-    NAMESPACE_LABEL,
-    RELEASING_ANNOTATION,
-)
-from karmada_vc_agent.model.kinds import (
     NAMESPACE_ADMIN,
+    NAMESPACE_LABEL,
     RBAC_API,
     RBAC_GROUP,
+    RELEASING_ANNOTATION,
     namespace_role,
     service_account_of,
 )
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of, labels_of
-from karmada_vc_agent.model.texts import JOIN_OF_THIS_VERSION
-from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.translation.context import TranslationSettings
 from karmada_vc_agent.translation.namespace_defaults import (
     DEFAULT_KINDS,

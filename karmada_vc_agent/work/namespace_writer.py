@@ -12,9 +12,15 @@ from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
 
-from karmada_vc_agent.cluster.claims import Claims, Phase, claim_of, claims_in
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
-from karmada_vc_agent.cluster.virtual_clusters import Scopes, former_names
+from karmada_vc_agent.cluster.virtual_clusters import (
+    Claims,
+    Phase,
+    Scopes,
+    claim_of,
+    claims_in,
+    former_names,
+)
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
@@ -22,16 +28,7 @@ from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
     NotFoundError,
 )
-from karmada_vc_agent.model import karmada
-from karmada_vc_agent.model.domain import (
-    ADOPTED_ANNOTATION,
-    ALLOW_ADOPTION_ANNOTATION,
-    CLUSTER_LABEL,
-    NAMESPACE_LABEL,
-    NODE_SELECTOR_ANNOTATION,
-    WORK_ANNOTATION,
-    is_ours,
-)
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import (
     NAMESPACE,
     Object,
@@ -41,6 +38,15 @@ from karmada_vc_agent.model.objects import (
     uid_of,
 )
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
+from karmada_vc_agent.model.vocabulary import (
+    ADOPTED_ANNOTATION,
+    ALLOW_ADOPTION_ANNOTATION,
+    CLUSTER_LABEL,
+    NAMESPACE_LABEL,
+    NODE_SELECTOR_ANNOTATION,
+    WORK_ANNOTATION,
+    is_ours,
+)
 from karmada_vc_agent.translation.context import TranslationSettings
 from karmada_vc_agent.translation.kind_policy import Code, RefusedError
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent, pod_security_changes
@@ -62,7 +68,7 @@ NAMESPACES = Resource(NAMESPACE, "namespaces", namespaced=False)
 REMEMBERED = 16_384
 """Namespaces whose defaults are recorded; one that is dropped has them checked once more."""
 
-_OF_OTHERS = frozenset((karmada.WORK_NAME_ANNOTATION, karmada.WORK_NAMESPACE_ANNOTATION))
+_OF_OTHERS = frozenset((vocabulary.WORK_NAME_ANNOTATION, vocabulary.WORK_NAMESPACE_ANNOTATION))
 """What another agent of Karmada may have left there."""
 
 Pair = tuple[str, VirtualNamespace]
@@ -80,7 +86,7 @@ def left_behind(
 class NamespaceWriter:
     """Claims host namespaces, corrects the claimed ones, and releases them.
 
-    Each acts by its phase (cluster/claims.py), one at a time for each namespace.
+    Each acts by its phase (cluster/virtual_clusters.py), one at a time for each namespace.
     """
 
     host: ApiClient
@@ -265,9 +271,9 @@ class NamespaceWriter:
             if self.claims.phase(name) is not Phase.CLAIMED:
                 raise RetryError("the claim on its host namespace ended meanwhile")
             live = self.claims.store.get("", name)
-            if live is not None and labels_of(live).get(karmada.MANAGED_LABEL) != "true":
+            if live is not None and labels_of(live).get(vocabulary.MANAGED_LABEL) != "true":
                 # Claimed before its Work arrived, or adopted: the claim is the permission.
-                mark = {"metadata": {"labels": {karmada.MANAGED_LABEL: "true"}}}
+                mark = {"metadata": {"labels": {vocabulary.MANAGED_LABEL: "true"}}}
                 await self._patch(live, mark)
             try:
                 return await self.host_objects.apply(NAMESPACES, desired, check)

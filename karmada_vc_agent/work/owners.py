@@ -11,8 +11,6 @@ from cachetools import LRUCache
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, Resource
-from karmada_vc_agent.model.domain import WORK_ANNOTATION
-from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import (
     Object,
     annotations_of,
@@ -21,7 +19,8 @@ from karmada_vc_agent.model.objects import (
     parse_api_version,
     uid_of,
 )
-from karmada_vc_agent.translation.names import NAMES_ANNOTATION
+from karmada_vc_agent.model.vocabulary import WORK_ANNOTATION, execution_namespace
+from karmada_vc_agent.translation.context import NAMES_ANNOTATION
 from karmada_vc_agent.work.rules.apply_plan import object_id
 from karmada_vc_agent.work.works import Works, manifests_of
 

@@ -16,11 +16,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.claims import Claims
-from karmada_vc_agent.cluster.host_nodes import unlabel_nodes
-from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, HubClusters, find_cluster
-from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSource
+from karmada_vc_agent.cluster.host_objects import unlabel_nodes
+from karmada_vc_agent.cluster.hub_clusters import (
+    CLUSTERS_PATH,
+    AgentState,
+    HubClusters,
+    find_cluster,
+)
+from karmada_vc_agent.cluster.registration import VirtualClusterSource
+from karmada_vc_agent.cluster.virtual_clusters import Claims
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.kube.discovery import Discovery, Resource
@@ -30,10 +34,10 @@ from karmada_vc_agent.kube.errors import (
     KubeError,
     NotFoundError,
 )
-from karmada_vc_agent.kube.history import doubt_of
-from karmada_vc_agent.kube.tasks import for_each
+from karmada_vc_agent.kube.flows import for_each
+from karmada_vc_agent.kube.store import doubt_of
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.texts import listed
+from karmada_vc_agent.model.user_text import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.translation.kind_policy import ClusterScopedKinds, Policy, policy_for
 from karmada_vc_agent.work.namespace_writer import NamespaceWriter

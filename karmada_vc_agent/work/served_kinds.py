@@ -1,21 +1,172 @@
-"""Detects changes of the kinds that the host serves.
-
-Discovery is refreshed when a CustomResourceDefinition changes, and a few times shortly after: a
-kind is served a moment after its definition is stored. Kinds that are added otherwise are noticed
-by the next caller that refreshes, such as the status of Clusters, and reported as well.
-"""
+"""Kinds that the host serves, and interpreter rules of the hub, watched."""
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Callable
 
 import orjson
 
+from karmada_vc_agent.interpretation import user_hooks
+from karmada_vc_agent.interpretation.user_hooks import (
+    DeclarativeLevel,
+    HookError,
+    HookLevel,
+    RunScript,
+    ServiceReference,
+    UnavailableError,
+    Webhook,
+    WebhookLevel,
+)
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
-from karmada_vc_agent.kube.discovery import DEFINITIONS_PATH, Discovery, ServedApis
+from karmada_vc_agent.kube.codec import RawCodec
+from karmada_vc_agent.kube.discovery import DEFINITIONS_PATH, Discovery, ServedApis, is_absent
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError
+from karmada_vc_agent.kube.flows import ALONE, Supervisor
+from karmada_vc_agent.kube.https import Endpoint, WebhookClient, WebhookError
+from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.model.vocabulary import Rule, ServiceShape, WebhooksShape
 
 _log = logging.getLogger(__name__)
+
+Concerns = Callable[[GroupVersionKind], bool]
+"""Matches the kinds that a change concerns."""
+
+_GROUP = "config.karmada.io"
+_CUSTOMIZATIONS = "resourceinterpretercustomizations"
+_WEBHOOKS = "resourceinterpreterwebhookconfigurations"
+
+
+class InterpreterRules:
+    """Feeds the interpreter levels with hooks of users.
+
+    on_change: called with the kinds whose interpretation changed. were_seen: whether the hub had
+    rules for an earlier process, so that it serves their kinds.
+    """
+
+    were_seen = False
+
+    def __init__(
+        self,
+        hub: ApiClient,
+        run_script: RunScript,
+        on_change: Callable[[Concerns], None],
+        supervisor: Supervisor = ALONE,
+        client: WebhookClient | None = None,
+    ) -> None:
+        self._supervisor = supervisor
+        self._on_change = on_change
+        self._declarative = DeclarativeLevel(run_script)
+        self._webhooks = WebhookLevel(self._call, lambda: str(uuid.uuid4()))
+        plain, hooks = RawCodec(), RawCodec(WebhooksShape)
+        self._customizations = _store(plain, self._customizations_changed)
+        self._configurations = _store(hooks, self._configurations_changed)
+        self._reflectors = [
+            self._reflector(hub, _CUSTOMIZATIONS, plain, self._customizations),
+            self._reflector(hub, _WEBHOOKS, hooks, self._configurations),
+        ]
+        self._client = client or WebhookClient()
+        codec = RawCodec(ServiceShape)
+        self._services: Store[Object] = Store(codec)
+        self._service_reflector = Reflector(hub, "/api/v1/services", codec, self._services)
+        self._wants_services = asyncio.Event()
+        self.levels: list[HookLevel] = [self._declarative, self._webhooks]
+
+    @property
+    def stores(self) -> tuple[Store[Object], ...]:
+        """Return the stores of customizations and webhook configurations."""
+        return self._customizations, self._configurations
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        start = self._supervisor.start
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._reflectors:
+                start(group, "reflector", reflector.run, f"reflector {reflector.path}")
+            await self._wants_services.wait()
+            start(group, "reflector", self._service_reflector.run, "reflector services")
+            if not await self._service_reflector.wait_answered():
+                _warn_of_missing_right("", "services", ("list", "watch"))
+
+    async def close(self) -> None:
+        """Close the connections to webhooks."""
+        await self._client.close()
+
+    async def wait_answered(self) -> None:
+        """Wait until everything is listed, or forbidden."""
+        for reflector in self._reflectors:
+            if not await reflector.wait_answered():
+                resource = reflector.path.rpartition("/")[2]
+                _warn_of_missing_right(_GROUP, resource, ("get", "list", "watch"))
+
+    def _reflector(
+        self, hub: ApiClient, resource: str, codec: RawCodec, store: Store[Object]
+    ) -> Reflector[Object]:
+        path = f"/apis/{_GROUP}/v1alpha1/{resource}"
+
+        async def absent() -> bool:
+            """Return whether the hub never served the kind, and does not now."""
+            return not (store.is_synced or self.were_seen) and await is_absent(hub, path)
+
+        return Reflector(hub, path, codec, store, is_absent=absent)
+
+    def _customizations_changed(self, _old: Object | None, _new: Object | None) -> None:
+        before = self._declarative.scripts
+        self._declarative.scripts = user_hooks.index_scripts(self._customizations)
+        kinds = user_hooks.changed_kinds(before, self._declarative.scripts)
+        if kinds:
+            self._on_change(lambda kind: kind in kinds)
+
+    def _configurations_changed(self, _old: Object | None, _new: Object | None) -> None:
+        before = self._webhooks.webhooks
+        self._webhooks.webhooks = user_hooks.webhooks_of(self._configurations)
+        changed = user_hooks.changed_webhooks(before, self._webhooks.webhooks)
+        if any(isinstance(hook.target, ServiceReference) for hook in self._webhooks.webhooks):
+            self._wants_services.set()
+        if changed:
+            self._on_change(lambda kind: any(hook.concerns(kind) for hook in changed))
+
+    async def _call(self, hook: Webhook, body: bytes) -> bytes:
+        try:
+            return await self._client.post(await self._endpoint(hook), body, hook.timeout_s)
+        except (TimeoutError, ConnectionError) as error:
+            raise UnavailableError(str(error)) from error
+        except WebhookError as error:
+            raise HookError(str(error)) from error
+
+    async def _endpoint(self, hook: Webhook) -> Endpoint:
+        target = hook.target
+        if isinstance(target, str):
+            return target, hook.ca_bundle, None
+        if not await self._service_reflector.wait_answered():
+            raise UnavailableError(
+                "it refers to a Service, and the agent may not read Services of the hub"
+            )
+        service = self._services.get(target.namespace, target.name)
+        try:
+            url = user_hooks.service_url(target, service)
+        except HookError as error:
+            raise UnavailableError(str(error)) from error
+        return url, hook.ca_bundle, target.host
+
+
+def _store(
+    codec: RawCodec, on_change: Callable[[Object | None, Object | None], None]
+) -> Store[Object]:
+    store: Store[Object] = Store(codec)
+    store.add_handler(on_change)
+    return store
+
+
+def _warn_of_missing_right(group: str, resource: str, verbs: tuple[str, ...]) -> None:
+    _log.warning(
+        "Serving without interpreter rules: the agent may not read them on the hub. Run "
+        "karmada-vc-agent join, or add the rule to its ClusterRole there",
+        extra={"rule": str(Rule((group,), (resource,), verbs))},
+    )
+
 
 LOOKS_AFTER_S = (0.0, 0.1, 0.4, 1.5)
 PAUSE_S = 1.0

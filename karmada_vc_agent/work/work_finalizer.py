@@ -7,7 +7,7 @@ Ready, upon which Karmada strips them itself. Where the Cluster was not Ready be
 that are away (ADR 33), it does so at once: Works that it took away meanwhile are cleaned up from
 what is cached of them.
 
-While hub or host may be at an earlier state (kube/history.py), as after a restore from a backup,
+While hub or host may be at an earlier state (kube/store.py), as after a restore from a backup,
 nothing is cleaned up: a real deletion is still there when everything was listed again.
 
 A Work may be recreated under its name before the deletion of the first was seen, and a Cluster
@@ -25,18 +25,15 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from operator import itemgetter
 
-from karmada_vc_agent.cluster.claims import Claims
+from karmada_vc_agent.cluster.host_objects import labelled_objects
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
-from karmada_vc_agent.cluster.labelled_objects import labelled_objects
-from karmada_vc_agent.cluster.virtual_clusters import Scopes
+from karmada_vc_agent.cluster.virtual_clusters import Claims, Scopes
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, Requeue, RetryError, Signal
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError, UnreachableError, need_of
-from karmada_vc_agent.kube.history import doubt_of
-from karmada_vc_agent.kube.tasks import for_each
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, STAND_IN_ANNOTATION
-from karmada_vc_agent.model.karmada import EXECUTION_FINALIZER, execution_namespace, is_report
+from karmada_vc_agent.kube.flows import for_each
+from karmada_vc_agent.kube.store import doubt_of
 from karmada_vc_agent.model.objects import (
     Object,
     annotations_of,
@@ -47,16 +44,23 @@ from karmada_vc_agent.model.objects import (
     uid_of,
 )
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.vocabulary import (
+    CLUSTER_LABEL,
+    EXECUTION_FINALIZER,
+    STAND_IN_ANNOTATION,
+    execution_namespace,
+    is_report,
+)
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
-from karmada_vc_agent.work.bound_roles import BOUND, remove_stand_in
+from karmada_vc_agent.work.host_objects import BOUND, remove_stand_in
 from karmada_vc_agent.work.manifests import Manifests
+from karmada_vc_agent.work.reporting import Failure, WorkManifest, unless_bug
 from karmada_vc_agent.work.rules.apply_plan import object_id
 from karmada_vc_agent.work.rules.ownership import work_of
-from karmada_vc_agent.work.rules.work_conditions import aggregate
-from karmada_vc_agent.work.targets import Failure, WorkManifest, unless_bug
 from karmada_vc_agent.work.works import (
     WorkKey,
     Works,
+    aggregate,
     id_of_work,
     is_preserved,
     key_of_work,

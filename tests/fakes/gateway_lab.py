@@ -21,13 +21,12 @@ from karmada_vc_agent.features.gateway.server.fairness import Limits
 from karmada_vc_agent.features.gateway.server.gateway import Gateway, Planner
 from karmada_vc_agent.features.gateway.server.host_requests import HostRequests
 from karmada_vc_agent.features.gateway.tokens import TokenSum, digest
+from karmada_vc_agent.kube.flows import Supervisor
 from karmada_vc_agent.kube.https import ServingCertificate
-from karmada_vc_agent.kube.tasks import Supervisor
 from karmada_vc_agent.kube.transport import Credentials
-from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.setting import LabelSelector
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import LabelSelector, VirtualCluster
+from karmada_vc_agent.model.vocabulary import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.telemetry.metrics import Metrics
 from karmada_vc_agent.translation.rbac import absorbed_name
 from tests.fakes.api_server import FakeApiServer, Fault

@@ -13,16 +13,24 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     Unknown,
     VirtualRequest,
 )
-from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward, Plan, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.plan import plan
 from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo, RefusalError
-from karmada_vc_agent.model import domain
+from karmada_vc_agent.features.gateway.mapping.responses import Forward, Plan, PlanAnswer
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.setting import LabelSelector
-from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
+from karmada_vc_agent.model.virtual_cluster import (
+    HostNamespace,
+    LabelSelector,
+    VirtualCluster,
+    VirtualNamespace,
+)
 from karmada_vc_agent.translation import rbac_rules
-from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
-from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, host_namespace
+from karmada_vc_agent.translation.context import (
+    ANCHOR_NAMESPACE,
+    TranslationContext,
+    TranslationSettings,
+    host_namespace,
+)
 
 RBAC, AUTHORIZATION = "rbac.authorization.k8s.io", "authorization.k8s.io"
 NAMESPACED = (
@@ -91,14 +99,14 @@ class FakeHost:
         host = host or host_namespace(template, VirtualNamespace(virtual), cluster)
         labels = {
             "kubernetes.io/metadata.name": host,
-            domain.CLUSTER_LABEL: cluster,
-            domain.NAMESPACE_LABEL: virtual,
-            domain.AGENT_LABEL: "karmada-vc-agent",
+            vocabulary.CLUSTER_LABEL: cluster,
+            vocabulary.NAMESPACE_LABEL: virtual,
+            vocabulary.AGENT_LABEL: "karmada-vc-agent",
         }
         annotations = {
-            domain.CREATED_BY_AGENT_ANNOTATION: "true",
-            domain.WORK_ANNOTATION: f"karmada-es-{cluster}/{virtual}",
-            domain.NODE_SELECTOR_ANNOTATION: f"branch={cluster[-1]}",
+            vocabulary.CREATED_BY_AGENT_ANNOTATION: "true",
+            vocabulary.WORK_ANNOTATION: f"karmada-es-{cluster}/{virtual}",
+            vocabulary.NODE_SELECTOR_ANNOTATION: f"branch={cluster[-1]}",
         }
         self.namespaces[host] = {
             "apiVersion": "v1",
@@ -134,9 +142,11 @@ class FakeView:
 
     def claims(self) -> dict[VirtualNamespace, HostNamespace]:
         return {
-            VirtualNamespace(self.host.labels(name)[domain.NAMESPACE_LABEL]): HostNamespace(name)
+            VirtualNamespace(self.host.labels(name)[vocabulary.NAMESPACE_LABEL]): HostNamespace(
+                name
+            )
             for name in self.host.namespaces
-            if self.host.labels(name).get(domain.CLUSTER_LABEL) == self.name
+            if self.host.labels(name).get(vocabulary.CLUSTER_LABEL) == self.name
             and name != self.anchor
             and name not in self.host.unread
         }
@@ -152,7 +162,7 @@ class FakeView:
     def is_others(self, host: str) -> bool:
         if host not in self.host.namespaces:
             return False
-        return self.host.labels(host).get(domain.CLUSTER_LABEL, self.name) != self.name
+        return self.host.labels(host).get(vocabulary.CLUSTER_LABEL, self.name) != self.name
 
     def namespace_object(self, host: str) -> Object | None:
         return self.host.namespaces.get(host)

@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from karmada_vc_agent.model import karmada
-from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.setting import LabelSelector
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import LabelSelector, VirtualCluster
+from karmada_vc_agent.model.vocabulary import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
 
 SINCE = "2026-01-01T00:00:00Z"
 
@@ -45,9 +44,9 @@ def cluster(
 ) -> Object:
     """Return a Cluster that the control plane has accepted."""
     obj: Object = {
-        "apiVersion": karmada.CLUSTER_API,
+        "apiVersion": vocabulary.CLUSTER_API,
         "kind": "Cluster",
-        "metadata": {"name": name, "finalizers": [karmada.CLUSTER_FINALIZER]},
+        "metadata": {"name": name, "finalizers": [vocabulary.CLUSTER_FINALIZER]},
         "spec": {"id": cluster_id, "syncMode": "Pull", **spec},
     }
     if conditions:
@@ -100,14 +99,14 @@ def pod(name: str, ns: str, node_name: str = "", phase: str = "Running", **spec:
 
 def managed(name: str, ns: str = "", **labels: str) -> Object:
     """Return metadata as Karmada sends it, with its lists of what it manages."""
-    all_labels = {karmada.MANAGED_LABEL: "true", **labels}
+    all_labels = {vocabulary.MANAGED_LABEL: "true", **labels}
     annotations = {
-        karmada.TEMPLATE_UID_ANNOTATION: "template-uid",
-        karmada.TEMPLATE_GENERATION_ANNOTATION: "1",
-        karmada.MANAGED_LABELS_ANNOTATION: ",".join(sorted(all_labels)),
+        vocabulary.TEMPLATE_UID_ANNOTATION: "template-uid",
+        vocabulary.TEMPLATE_GENERATION_ANNOTATION: "1",
+        vocabulary.MANAGED_LABELS_ANNOTATION: ",".join(sorted(all_labels)),
     }
-    keys = sorted((*annotations, karmada.MANAGED_ANNOTATIONS_ANNOTATION))
-    annotations[karmada.MANAGED_ANNOTATIONS_ANNOTATION] = ",".join(keys)
+    keys = sorted((*annotations, vocabulary.MANAGED_ANNOTATIONS_ANNOTATION))
+    annotations[vocabulary.MANAGED_ANNOTATIONS_ANNOTATION] = ",".join(keys)
     placed = {"namespace": ns} if ns else {}
     return {"name": name, **placed, "labels": all_labels, "annotations": annotations}
 
@@ -173,13 +172,13 @@ def work(
 ) -> Object:
     """Return a Work in the execution namespace of a virtual cluster."""
     return {
-        "apiVersion": karmada.WORK_API,
+        "apiVersion": vocabulary.WORK_API,
         "kind": "Work",
         "metadata": {
             "name": name,
-            "namespace": karmada.execution_namespace(vc),
-            "finalizers": [karmada.EXECUTION_FINALIZER],
-            "labels": {karmada.WORK_PERMANENT_ID_LABEL: "permanent"},
+            "namespace": vocabulary.execution_namespace(vc),
+            "finalizers": [vocabulary.EXECUTION_FINALIZER],
+            "labels": {vocabulary.WORK_PERMANENT_ID_LABEL: "permanent"},
         },
         "spec": {"workload": {"manifests": list(manifests)}, **(spec or {})},
     }

@@ -1,6 +1,6 @@
 """What admission policies of the host deny, as far as a test needs it."""
 
-from karmada_vc_agent.cluster.claims import claim_of
+from karmada_vc_agent.cluster.virtual_clusters import claim_of
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.storage import Place, StatusError

@@ -3,7 +3,7 @@
 from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.conditions import ClusterConditions, Conditions
+from karmada_vc_agent.runner.parts import ClusterConditions, Conditions
 from tests.fakes.world import World
 
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from karmada_vc_agent.install.apply_objects import fields_of
-from karmada_vc_agent.model.objects import Object, copy_object
-from karmada_vc_agent.model.patches import apply_json_patch
+from karmada_vc_agent.model.objects import Object, apply_json_patch, copy_object
 from tests.fakes.served import Served
 
 CREATED_AT = "2026-01-01T00:00:00Z"

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import FrameType
 
 import karmada_vc_agent
-from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import dig
+from karmada_vc_agent.model.vocabulary import execution_namespace
 from tests.fakes import objects
 from tests.fakes.virtual_time import VirtualTimeLoop
 from tests.fuzz.served_ways import NEIGHBOUR, Field, field

@@ -11,19 +11,18 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.hub_clusters import Clock, cluster_id
+from karmada_vc_agent.cluster.hub_clusters import AgentState, Clock, cluster_id
 from karmada_vc_agent.cluster.lease import Lead
-from karmada_vc_agent.cluster.virtual_cluster_sources import LiveSettings
+from karmada_vc_agent.cluster.registration import LiveSettings
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.feature_list import CONFIG, FEATURES
-from karmada_vc_agent.features.quota import controller as quotas
-from karmada_vc_agent.features.quota.controller import Divisions
-from karmada_vc_agent.kube.access_reviews import SELF_ACCESS_REVIEWS_PATH
+from karmada_vc_agent.features.quota import feature
+from karmada_vc_agent.features.quota.feature import Divisions
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
+from karmada_vc_agent.kube.discovery import SELF_ACCESS_REVIEWS_PATH
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner import controllers
@@ -215,7 +214,7 @@ class World:
 
     @property
     def quotas(self) -> ControllerSpec[str]:
-        return self.spec(quotas.setup)
+        return self.spec(feature.setup)
 
     def look(self) -> None:
         """Make the stores equal to the servers."""
@@ -260,7 +259,7 @@ class World:
         for name in self.virtual_clusters:
             store = self.works.store(name)
             if store is not None:
-                yield Watched(store, self.hub, work_path(karmada.execution_namespace(name)))
+                yield Watched(store, self.hub, work_path(vocabulary.execution_namespace(name)))
         for informers in (works.informers, works.shared_informers, works.group_informers):
             selector = informers.query.get("labelSelector", "")
             for path, store in informers.stores().items():
@@ -300,7 +299,7 @@ async def new_world(*virtual_clusters: VirtualCluster, **settings: Any) -> Async
         hub.seed(objects.namespace("karmada-cluster"), objects.namespace("edge"))
         hub.seed(objects.namespace("default"))
         for vc in given:
-            hub.seed(objects.namespace(karmada.execution_namespace(vc.name)))
+            hub.seed(objects.namespace(vocabulary.execution_namespace(vc.name)))
         world = World(hub, host, given, **settings)
         world.look()
         yield world

@@ -12,8 +12,8 @@ import orjson
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL
 
 RECORDED = Path(__file__).parent / "recorded"
 _OURS = {"labelSelector": CLUSTER_LABEL}

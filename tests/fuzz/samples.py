@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from karmada_vc_agent.model import domain, karmada
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects
 from tests.fuzz.record import recorded
@@ -49,8 +49,8 @@ def _more_manifests() -> Iterator[Object]:
 
 def host_objects() -> list[Object]:
     """Return live objects of the host as this agent left them, with a status."""
-    labels = {domain.CLUSTER_LABEL: "branch-a", domain.NAMESPACE_LABEL: "edge"}
-    work = {domain.WORK_ANNOTATION: "karmada-es-branch-a/web-1"}
+    labels = {vocabulary.CLUSTER_LABEL: "branch-a", vocabulary.NAMESPACE_LABEL: "edge"}
+    work = {vocabulary.WORK_ANNOTATION: "karmada-es-branch-a/web-1"}
     found = []
     for manifest in manifests():
         live = copy.deepcopy(manifest)
@@ -60,11 +60,11 @@ def host_objects() -> list[Object]:
         metadata["annotations"] = {
             **(metadata.get("annotations") or {}),
             **work,
-            karmada.TEMPLATE_GENERATION_ANNOTATION: "1",
-            domain.NAME_ANNOTATION: "reader",
-            domain.OWNERS_ANNOTATION: '{"branch-a":"0123456789abcdef"}',
-            domain.NODE_PORTS_ANNOTATION: '{"80/TCP": 30080}',
-            f"{domain.DOMAIN}/names": '{"edge-v-branch-a": "edge", "x-v-branch-a": "x"}',
+            vocabulary.TEMPLATE_GENERATION_ANNOTATION: "1",
+            vocabulary.NAME_ANNOTATION: "reader",
+            vocabulary.OWNERS_ANNOTATION: '{"branch-a":"0123456789abcdef"}',
+            vocabulary.NODE_PORTS_ANNOTATION: '{"80/TCP": 30080}',
+            f"{vocabulary.DOMAIN}/names": '{"edge-v-branch-a": "edge", "x-v-branch-a": "x"}',
         }
         metadata |= {"uid": "uid-1", "resourceVersion": "7", "generation": 2}
         metadata["ownerReferences"] = [{"kind": "Deployment", "name": "x", "controller": True}]
@@ -114,10 +114,10 @@ def pods() -> list[Object]:
 def namespaces() -> list[Object]:
     """Return claimed host namespaces with all that is put on them."""
     annotations = {
-        domain.CREATED_BY_AGENT_ANNOTATION: "true",
-        domain.WORK_ANNOTATION: "karmada-es-branch-a/edge-x",
-        domain.NODE_SELECTOR_ANNOTATION: "branch=a",
-        domain.POD_SECURITY_ANNOTATION: "baseline",
+        vocabulary.CREATED_BY_AGENT_ANNOTATION: "true",
+        vocabulary.WORK_ANNOTATION: "karmada-es-branch-a/edge-x",
+        vocabulary.NODE_SELECTOR_ANNOTATION: "branch=a",
+        vocabulary.POD_SECURITY_ANNOTATION: "baseline",
     }
     claimed = objects.claimed(annotations=annotations, uid="uid-1", resourceVersion="7")
     made = [claimed, objects.claimed("branch-b"), objects.namespace("plain")]
@@ -172,7 +172,7 @@ def leases() -> list[Object]:
     }
     metadata = {"name": "one", "namespace": "ns", "uid": "uid-1", "resourceVersion": "7"}
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
-    noted = {"annotations": {domain.LEASE_HOLDER_ANNOTATION: "me"}}
+    noted = {"annotations": {vocabulary.LEASE_HOLDER_ANNOTATION: "me"}}
     return [
         {**lease, "spec": spec},
         {**lease, "spec": {**spec, "holderIdentity": "another"}},

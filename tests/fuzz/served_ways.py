@@ -18,13 +18,13 @@ import orjson
 from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.cluster.hub_clusters import cluster_id
 from karmada_vc_agent.feature_list import CONFIG
-from karmada_vc_agent.kube.access_reviews import SELF_ACCESS_REVIEWS_PATH
+from karmada_vc_agent.kube.discovery import SELF_ACCESS_REVIEWS_PATH
 from karmada_vc_agent.kube.transport import Credentials
-from karmada_vc_agent.model import karmada
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL, WORK_ANNOTATION
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object, copy_object, dig
 from karmada_vc_agent.model.quantity import Duration
-from karmada_vc_agent.work.rules.work_conditions import applied_of
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, NAMESPACE_LABEL, WORK_ANNOTATION
+from karmada_vc_agent.work.works import applied_of
 from tests.fakes import objects, served
 from tests.fakes.api_server import KUBE_SYSTEM_UID, FakeApiServer
 from tests.fakes.served import Served
@@ -103,7 +103,7 @@ class Field:
     def say(self, server: FakeApiServer, plural: str, line: bytes) -> None:
         """Tell every watch of a resource a line, whatever is in it."""
         for watch in server._watches:
-            of_tenant = watch.place.namespace in ("", karmada.execution_namespace(TENANT))
+            of_tenant = watch.place.namespace in ("", vocabulary.execution_namespace(TENANT))
             if watch.place.served.plural == plural and of_tenant:
                 watch.lines.put_nowait(orjson.Fragment(line))  # type: ignore[arg-type]  # as it is
 
@@ -147,10 +147,10 @@ def _furnish(hub: FakeApiServer, host: FakeApiServer) -> None:
         server.answer(
             b'{"status": {"allowed": true}}', 201, path=SELF_ACCESS_REVIEWS_PATH, times=10**9
         )
-    hub.seed(objects.namespace(karmada.LEASE_NAMESPACE), objects.namespace("default"))
+    hub.seed(objects.namespace(vocabulary.LEASE_NAMESPACE), objects.namespace("default"))
     host.seed(objects.namespace("kube-system", uid=KUBE_SYSTEM_UID), objects.namespace("default"))
     for name in (TENANT, NEIGHBOUR):
-        hub.seed(objects.namespace(karmada.execution_namespace(name)))
+        hub.seed(objects.namespace(vocabulary.execution_namespace(name)))
         hub.seed(objects.cluster(name, cluster_id(KUBE_SYSTEM_UID, name)))
         host.seed(objects.node(f"node-{name}", {"branch": name.removeprefix("branch-")}))
     hub.seed(objects.work(objects.namespace_manifest("shop"), vc=NEIGHBOUR, name="shop"))
@@ -223,7 +223,7 @@ def _lease(rng: random.Random) -> Told:
     lease = hostile.mutated(rng, samples.leases()[2])
     spec = dig(lease, "spec")
     annotations = dig(lease, "metadata", "annotations")
-    metadata: Object = {"name": TENANT, "namespace": karmada.LEASE_NAMESPACE}
+    metadata: Object = {"name": TENANT, "namespace": vocabulary.LEASE_NAMESPACE}
     if isinstance(annotations, dict):
         metadata["annotations"] = {str(key): str(text) for key, text in annotations.items()}
     kind = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
@@ -239,7 +239,7 @@ def _discovery(rng: random.Random) -> Told:
 
 
 _LISTS: tuple[tuple[str, str, Callable[[], Sequence[Object]]], ...] = (
-    ("hub", _WORKS.format(karmada.execution_namespace(TENANT)), samples.works),
+    ("hub", _WORKS.format(vocabulary.execution_namespace(TENANT)), samples.works),
     ("hub", _CLUSTERS, samples.clusters),
     ("host", "/api/v1/nodes", samples.nodes),
     ("host", "/api/v1/namespaces", samples.namespaces),
@@ -377,7 +377,7 @@ async def tell(here: Field, batch: Sequence[Told]) -> None:
     told = [_tell_lists(here, server, where, seeds) for (server, where), seeds in lists.items()]
     await asyncio.gather(*told)
     await _tell_lists(here, here.hub, _CLUSTERS, of_clusters)
-    path = _WORKS.format(karmada.execution_namespace(TENANT))
+    path = _WORKS.format(vocabulary.execution_namespace(TENANT))
 
     def silent() -> list[str]:
         found = {work["metadata"]["name"]: work for work in here.hub.listed(path)}

@@ -15,17 +15,26 @@ import orjson
 import yaml
 
 from karmada_vc_agent.cli import check_rules
-from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.claims import Claims, claim_of, unclaim
-from karmada_vc_agent.cluster.hub_clusters import ClusterCodec, HubClusters, cluster_store
+from karmada_vc_agent.cluster.hub_clusters import (
+    AgentState,
+    ClusterCodec,
+    HubClusters,
+    cluster_store,
+)
 from karmada_vc_agent.cluster.rules import cluster_objects
 from karmada_vc_agent.cluster.rules.cluster_objects import cluster_changes
 from karmada_vc_agent.cluster.rules.conditions import READY
-from karmada_vc_agent.cluster.virtual_clusters import Membership, VirtualClusters
+from karmada_vc_agent.cluster.virtual_clusters import (
+    Claims,
+    Membership,
+    VirtualClusters,
+    claim_of,
+    unclaim,
+)
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.feature_list import CONFIG
-from karmada_vc_agent.interpretation import interpreter, user_hooks, webhook
+from karmada_vc_agent.interpretation import interpreter, user_hooks
 from karmada_vc_agent.interpretation.user_hooks import (
     INTERPRET_HEALTH,
     INTERPRET_STATUS,
@@ -45,14 +54,13 @@ from karmada_vc_agent.kube.kubeconfig import (
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.core import Node, Pod
-from karmada_vc_agent.model.karmada import ServiceShape, WebhooksShape, WorkShape
-from karmada_vc_agent.model.objects import Object, copy_object, dig, gvk_of
-from karmada_vc_agent.model.patches import apply_json_patch
+from karmada_vc_agent.model.objects import Object, apply_json_patch, copy_object, dig, gvk_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.translation.names import Names
+from karmada_vc_agent.model.vocabulary import ServiceShape, WebhooksShape, WorkShape
+from karmada_vc_agent.translation.context import Names
+from karmada_vc_agent.translation.guards import shared_names
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
 from karmada_vc_agent.translation.restore import names_of, restore, restore_text, restore_texts
-from karmada_vc_agent.translation.shared_names import shared_names
 from karmada_vc_agent.translation.translate import (
     Converted,
     HostObject,
@@ -63,13 +71,14 @@ from karmada_vc_agent.translation.translate import (
 from karmada_vc_agent.work.reporting import owning_work
 from karmada_vc_agent.work.rules import apply_plan, ownership, server_changes
 from karmada_vc_agent.work.rules.ownership import is_orphan, namespaces_needed, without_claims
-from karmada_vc_agent.work.rules.work_conditions import (
+from karmada_vc_agent.work.works import (
     applied_of,
     compose_work_status,
     dispatching_of,
+    manifests_of,
+    namespaces_used,
     ordinals,
 )
-from karmada_vc_agent.work.works import manifests_of, namespaces_used
 from tests.fakes import objects
 from tests.fakes.planned import at_once, plan_apply, plan_release, plan_share
 from tests.fuzz import hostile, samples
@@ -337,13 +346,13 @@ def _read_webhooks(value: Any) -> None:
     live = through(RawCodec(WebhooksShape), value)
     good = samples.webhook_configurations()[0]
     good["metadata"]["name"] = "a-neighbour"
-    hooks = webhook.webhooks_of([live, good])
+    hooks = user_hooks.webhooks_of([live, good])
     assert [hook for hook in hooks if hook.uid == "a-neighbour/by-url"]
-    webhook.changed_webhooks(hooks, [])
+    user_hooks.changed_webhooks(hooks, [])
     for hook in hooks:
         hook.concerns(gvk_of({"apiVersion": "example.com/v1", "kind": "Widget"}))
         assert isinstance(hook.timeout_s, int | float)
-        assert 0 < hook.timeout_s <= webhook.LONGEST_TIMEOUT_S
+        assert 0 < hook.timeout_s <= user_hooks.LONGEST_TIMEOUT_S
 
 
 def _read_answer(value: Any) -> None:
@@ -354,7 +363,7 @@ def _read_answer_bytes(content: bytes) -> None:
     refused = 0
     for operation in (RETAIN, INTERPRET_STATUS, INTERPRET_HEALTH):
         try:
-            answer = webhook.read_answer("asked", operation, [objects.config_map()], content)
+            answer = user_hooks.read_answer("asked", operation, [objects.config_map()], content)
             orjson.dumps(answer)
         except HookError:
             refused += 1
@@ -364,8 +373,8 @@ def _read_answer_bytes(content: bytes) -> None:
 
 def _read_service(value: Any) -> None:
     service = through(RawCodec(ServiceShape), value)
-    reference = webhook.ServiceReference("ns", "hook", 443, "/interpret")
-    assert webhook.service_url(reference, service).startswith("https://")
+    reference = user_hooks.ServiceReference("ns", "hook", 443, "/interpret")
+    assert user_hooks.service_url(reference, service).startswith("https://")
 
 
 def _read_patch(value: Any) -> None:

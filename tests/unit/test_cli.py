@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from karmada_vc_agent.cli import main, metrics_tls
-from karmada_vc_agent.config.declared import flags_of
+from karmada_vc_agent.config.decoding import flags_of
 from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.telemetry.endpoints import listen_failure
 from tests.fakes.tls import trusting, write_certificate

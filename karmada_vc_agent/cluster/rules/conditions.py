@@ -9,9 +9,8 @@ from enum import Enum, auto
 from typing import NotRequired, TypedDict
 
 from karmada_vc_agent.model.core import Node
-from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
-from karmada_vc_agent.model.kinds import EDGE_LABEL
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.vocabulary import EDGE_LABEL, MEMBERSHIP_LABEL
 
 
 class Condition(TypedDict):

@@ -1,13 +1,234 @@
 """Adopts workloads that run, without restarting their pods (ADR 35)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
 
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
-from karmada_vc_agent.features.adoption.adoptions import Adoptions
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.codec import StructCodec
 from karmada_vc_agent.kube.controller import itself
-from karmada_vc_agent.model.texts import listed
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.errors import InvalidError, UnreadableError
+from karmada_vc_agent.kube.transport import check_version
+from karmada_vc_agent.model import vocabulary
+from karmada_vc_agent.model.core import LabelledPod
+from karmada_vc_agent.model.objects import (
+    GroupKind,
+    Object,
+    annotations_of,
+    copy_object,
+    dig,
+    gvk_of,
+    key_of,
+    labels_of,
+    metadata_map,
+)
+from karmada_vc_agent.model.user_text import listed
+from karmada_vc_agent.model.virtual_cluster import LabelSelector
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.parts import ConditionSpec, Feature
+from karmada_vc_agent.translation.kind_policy import pod_specs
+from karmada_vc_agent.work.manifests import ReportedObjects
+
+_PLACEMENT = ("nodeSelector", "affinity", "tolerations")
+_FINISHED = ("Succeeded", "Failed")
+_POD = GroupKind("", "Pod")
+
+
+def _replicas(_live: Object, desired: Object) -> int:
+    replicas = dig(desired, "spec", "replicas")
+    return replicas if isinstance(replicas, int) else 1
+
+
+def _scheduled(live: Object, _desired: Object) -> int:
+    return int(dig(live, "status", "desiredNumberScheduled") or 0)
+
+
+def _none(_live: Object, _desired: Object) -> int:
+    return 0
+
+
+PODS_TO_REPLACE: Mapping[GroupKind, Callable[[Object, Object], int]] = {
+    _POD: _none,
+    GroupKind("apps", "Deployment"): _replicas,
+    GroupKind("apps", "StatefulSet"): _replicas,
+    GroupKind("apps", "DaemonSet"): _scheduled,
+    GroupKind("batch", "Job"): _none,
+}
+"""Kinds whose pods are replaced, or that the host refuses, when their pod spec changes -> how many
+pods (live, desired) are to run. The pods of others, such as a CronJob, stay whatever changes."""
+
+
+def may_keep(live: Object) -> bool:
+    """Return whether an object is being adopted, or was, and was not placed since."""
+    is_ours = vocabulary.CLUSTER_LABEL in labels_of(live)
+    is_kept = vocabulary.KEPT_PLACEMENT_ANNOTATION in annotations_of(live)
+    return gvk_of(live).group_kind in PODS_TO_REPLACE and (is_kept or not is_ours)
+
+
+def with_placement_of(live: Object, desired: Object) -> Object | None:
+    """Return the desired object with the live placement, marked so; None if they are the same."""
+    gvk = gvk_of(desired)
+    kept: Object = copy_object(desired)
+    differs = False
+    for ours, theirs in zip(pod_specs(kept, gvk), pod_specs(live, gvk), strict=False):
+        for field in _PLACEMENT:
+            differs |= (ours.spec.get(field) or None) != (theirs.spec.get(field) or None)
+            ours.spec.pop(field, None)
+            if theirs.spec.get(field):
+                ours.spec[field] = copy_object(theirs.spec[field])
+    if not differs:
+        return None
+    metadata_map(kept, "annotations")[vocabulary.KEPT_PLACEMENT_ANNOTATION] = "true"
+    return kept
+
+
+def without_mark(desired: Object) -> Object:
+    """Return an object that is placed as desired, without the mark of one that is not."""
+    if vocabulary.KEPT_PLACEMENT_ANNOTATION not in annotations_of(desired):
+        return desired
+    placed: Object = copy_object(desired)
+    del placed["metadata"]["annotations"][vocabulary.KEPT_PLACEMENT_ANNOTATION]
+    return placed
+
+
+def same_pods(answer: Object, live: Object) -> bool:
+    """Return whether the pods of two versions are the same, defaults of the host included."""
+    gvk = gvk_of(live)
+    if gvk.group_kind == _POD:
+        return bool(answer.get("spec") == live.get("spec"))
+    return bool(dig(answer, "spec", "template") == dig(live, "spec", "template"))
+
+
+def says_the_same(answer: Object, live: Object) -> bool:
+    """Return whether a write would change nothing but the version."""
+    return bool(
+        answer.get("spec") == live.get("spec")
+        and labels_of(answer) == labels_of(live)
+        and annotations_of(answer) == annotations_of(live)
+    )
+
+
+def pods_of(live: Object, pods: Iterable[Object]) -> list[Object]:
+    """Return the pods of a workload among those of its namespace that are to stay and run."""
+    if gvk_of(live).group_kind == _POD:
+        own = [live]
+    else:
+        selector = _selector(dig(live, "spec", "selector"))
+        own = [pod for pod in pods if selector is not None and selector.matches(labels_of(pod))]
+    return [
+        pod
+        for pod in own
+        if not dig(pod, "metadata", "deletionTimestamp")
+        and dig(pod, "status", "phase") not in _FINISHED
+    ]
+
+
+def run_in_place(
+    live: Object, desired: Object, pods: list[Object], owns_node: Callable[[str], bool]
+) -> bool:
+    """Return whether all pods that a workload is to have run, on nodes of the virtual cluster.
+
+    Else it creates pods in any case, which must select these nodes.
+    """
+    nodes = [dig(pod, "spec", "nodeName") or "" for pod in pods]
+    enough = PODS_TO_REPLACE[gvk_of(live).group_kind](live, desired)
+    return len(nodes) >= enough and all(map(owns_node, nodes))
+
+
+def _selector(value: Any) -> LabelSelector | None:
+    try:
+        selector = msgspec.convert(value, LabelSelector)
+    except msgspec.ValidationError:
+        return None
+    return selector or None
+
+
+_DRY_RUN = {"dryRun": "All"}
+PODS_OF_PAGE, PAGES_AT_MOST = 20, 200
+"""A tenant may have thousands of pods of a megabyte: never are all in memory."""
+
+
+class Adoptions:
+    """Decides which adopted workloads keep the placement of their pods, and notes them in `kept`.
+
+    owns_node: whether a node is one of a virtual cluster's: (virtual cluster, node).
+    """
+
+    def __init__(
+        self, host: ApiClient, kept: ReportedObjects, owns_node: Callable[[str, str], bool]
+    ) -> None:
+        self._host = host
+        self._kept = kept
+        self._owns_node = owns_node
+        self._codec = StructCodec(LabelledPod)
+
+    async def settle(
+        self, resource: Resource, desired: Object, live: Object, as_user: str
+    ) -> tuple[Object, bool]:
+        """Return what to write, and whether it keeps the live placement. Raises KubeError.
+
+        desired: merged, retained, and with placement asserted.
+        """
+        cluster, key = labels_of(desired).get(CLUSTER_LABEL, ""), key_of(desired)
+        kept = None
+        if may_keep(live):
+            kept = await self._keep(resource, desired, live, as_user)
+        if kept is None:
+            self._kept.settled(cluster, key)
+            return without_mark(desired), False
+        virtual = labels_of(desired).get(NAMESPACE_LABEL, "")
+        self._kept.note(cluster, key, f"{key.gvk.kind} {virtual}/{key.name}")
+        return kept, True
+
+    def gone(self, desired: Object) -> None:
+        """Take note of an object that is removed or released."""
+        self._kept.settled(labels_of(desired).get(CLUSTER_LABEL, ""), key_of(desired))
+
+    async def _keep(
+        self, resource: Resource, desired: Object, live: Object, as_user: str
+    ) -> Object | None:
+        kept = with_placement_of(live, desired)
+        if kept is None:
+            return None
+        key, cluster = key_of(desired), labels_of(desired).get(CLUSTER_LABEL, "")
+        listed = await self._pods_in(key.namespace)
+        if listed is None:
+            return None
+        pods = pods_of(live, listed)
+        owns = partial(self._owns_node, cluster)
+        if not run_in_place(live, desired, pods, owns):
+            return None
+        # Only the host knows whether a manifest says the same as what it has, defaults included.
+        path = resource.path(key.namespace, key.name)
+        try:
+            answer = await self._host.replace(path, kept, as_user, _DRY_RUN)
+        except InvalidError:
+            return None
+        if not same_pods(answer, live):
+            return None
+        return live if says_the_same(answer, live) else kept
+
+    async def _pods_in(self, namespace: str) -> list[Object] | None:
+        """Return what counts of the pods of a namespace, None where there are too many."""
+        query, pods = {"limit": str(PODS_OF_PAGE)}, list[Object]()
+        for _ in range(PAGES_AT_MOST):
+            content = await self._host.read_page(f"/api/v1/namespaces/{namespace}/pods", query)
+            try:
+                page = self._codec.page(content)
+            except ValueError as error:
+                raise UnreadableError(f"cannot read the pods of {namespace}: {error}") from error
+            check_version(page.resource_version)
+            pods += (msgspec.to_builtins(pod) for pod in page.items)
+            if not page.continue_token:
+                return pods
+            query["continue"] = page.continue_token
+        return None
+
 
 ADOPTION_COMPLETE = ConditionType(
     "AdoptionComplete",

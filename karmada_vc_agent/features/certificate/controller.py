@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from karmada_vc_agent.cluster.agent_conditions import AgentCondition
+from karmada_vc_agent.cluster.lease import AgentCondition
 from karmada_vc_agent.kube.certificates import (
     SIGNING_REQUESTS_PATH,
     Certificate,
@@ -32,17 +32,17 @@ from karmada_vc_agent.kube.certificates import (
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
 from karmada_vc_agent.kube.errors import ApiError, KubeError, NotFoundError, PageError
+from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.kube.kubeconfig import (
     KubeconfigError,
     client_certificate,
     parse_kubeconfig,
     with_client_certificate,
 )
-from karmada_vc_agent.kube.tasks import LogOnce
 from karmada_vc_agent.kube.transport import Credentials
-from karmada_vc_agent.model.karmada import random_suffix
 from karmada_vc_agent.model.objects import dig
-from karmada_vc_agent.model.setting import CERT_ROTATION
+from karmada_vc_agent.model.virtual_cluster import CERT_ROTATION
+from karmada_vc_agent.model.vocabulary import random_suffix
 from karmada_vc_agent.runner.parts import Parts
 
 SECRET_NAME = "karmada-kubeconfig"  # noqa: S105 - a Secret's name and key, as Karmada has them

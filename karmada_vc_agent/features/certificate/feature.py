@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from karmada_vc_agent.config.settings import Fields
 from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.model.quantity import Duration
-from karmada_vc_agent.model.setting import CERT_ROTATION, Range
+from karmada_vc_agent.model.virtual_cluster import CERT_ROTATION, Range
 from karmada_vc_agent.runner.parts import Feature, Parts
 
 

@@ -1,36 +1,336 @@
-"""The state of the hub, saved on the host for a start without it."""
+"""The state of the hub, saved on the host for a start without it.
+
+What is saved is put into the stores that the reflectors feed, so all readers serve from it. The
+first complete list replaces it, store by store: until then a store is not synced, and deletions and
+writes to the hub wait for that.
+"""
 
 import asyncio
 import logging
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 
-from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.hub_clusters import AgentState
+from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.checkpoint.entries import cluster_of_key
+from karmada_vc_agent.features.checkpoint.entries import (
+    CheckpointSecrets,
+    Reason,
+    UnusableError,
+    cluster_of_key,
+)
 from karmada_vc_agent.features.checkpoint.reader import (
     Checkpoint,
     CheckpointFields,
+    Saved,
+    another_hub,
+    is_another_hub,
     is_kept,
+    log_refusal,
     read_checkpoint,
     why_unusable,
 )
-from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
-from karmada_vc_agent.features.checkpoint.serving import (
-    CHECKPOINT_KEPT,
-    CheckpointParts,
-    is_of_checkpoint,
-)
+from karmada_vc_agent.features.checkpoint.writer import CONTACT_S, CheckpointWriter
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, NotFoundError
+from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, Need, NotFoundError
+from karmada_vc_agent.kube.flows import LogOnce, retry_until_done
 from karmada_vc_agent.kube.leader_election import LeaderElection
-from karmada_vc_agent.kube.tasks import LogOnce, retry_until_done
-from karmada_vc_agent.model.domain import CHECKPOINT_ANNOTATION, secret_names
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.objects import Object, uid_of
+from karmada_vc_agent.model.user_text import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.hub_presence import HubStart
+from karmada_vc_agent.model.vocabulary import CHECKPOINT_ANNOTATION, secret_names
+from karmada_vc_agent.runner.common import Common
+from karmada_vc_agent.runner.hub_presence import PATIENCE_S, HubStart
 from karmada_vc_agent.runner.parts import ConditionSpec, Feature, Parts, Say
+from karmada_vc_agent.runner.work_parts import WorkParts
+from karmada_vc_agent.telemetry.endpoints import Note
+from karmada_vc_agent.telemetry.metrics import Sample
+from karmada_vc_agent.work.works import Works
+
+_log = logging.getLogger(__name__)
+
+CHECK_S = 0.2
+_KINDS = ("ResourceInterpreterCustomization", "ResourceInterpreterWebhookConfiguration")
+"""Of the stores of rules, in their order."""
+LISTS_S = 30.0
+"""How long first lists of a hub that answers may take: its state is newer."""
+
+
+class OfflineServing:
+    """Fills stores from what was saved.
+
+    clusters, rules: stores of Clusters, and of customizations and webhook configurations. is_away:
+    whether the hub did not answer when this process began to serve. answered_at: when it did last,
+    None while it is away. failing_s: for how long no response listed Clusters ("") or
+    the Works of a Cluster; 0 if the last one did. on_hub_answer: called once the hub has listed its
+    Clusters.
+    """
+
+    def __init__(
+        self,
+        saved: Saved,
+        clusters: Store[Object],
+        works: Works,
+        rules: tuple[Store[Object], ...],
+        answered_at: Callable[[], float | None],
+        *,
+        is_away: bool,
+        failing_s: Callable[[str], float] = lambda _: 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._failing_s = failing_s
+        self._saved = saved
+        self._clusters = clusters
+        self._works = works
+        self._rules = rules
+        self._answered_at = answered_at
+        self._is_away = is_away
+        self._clock = clock
+        self._began_at = clock()
+        self._since: dict[str, float] = {}
+        self._logged = dict(saved.refusals)
+        self._heads = {name: head for name in saved.clusters if (head := saved.head(name))}
+        self._times: dict[str, datetime] = {}
+        self.has_begun = asyncio.Event()
+        self.is_fencing = False
+        """Whether nothing may be written to the hub: it has not listed its Clusters yet."""
+        self.on_hub_answer: Callable[[], None] = lambda: None
+
+    @property
+    def refusals(self) -> dict[str, UnusableError]:
+        """Return which entries are not used, and why."""
+        return self._saved.refusals
+
+    def as_of(self, name: str) -> datetime | None:
+        """Return the time of the saved state of a virtual cluster; None once the hub listed it."""
+        store = self._works.store(name)
+        is_listed = self._clusters.is_synced and (store is None or store.is_synced)
+        return None if is_listed else self._times.get(name)
+
+    async def run(self) -> None:
+        """Fill stores whose first list is overdue, until all lists are complete."""
+        while not self._clusters.is_synced or self._saved.clusters:
+            if not self._clusters.is_synced and not self.has_begun.is_set():
+                self._fill_clusters()
+            if self._clusters.is_synced:
+                self._drop_others()
+            for name in self._saved.clusters:
+                self._fill_works(name)
+            self._log_refusals()
+            await asyncio.sleep(CHECK_S)
+            if self.is_fencing and self._clusters.is_synced:
+                self.is_fencing = False
+                _log.info("The hub listed its Clusters; serving its state")
+                self.on_hub_answer()
+
+    def _log_refusals(self) -> None:
+        """Log what was refused since the checkpoint was read."""
+        for name, refusal in self._saved.refusals.items():
+            if name not in self._logged:
+                log_refusal(name, refusal)
+        self._logged |= self._saved.refusals
+
+    def hub_identified(self, hub: str) -> None:
+        """Drop what was served from the checkpoint if it is of another hub."""
+        for name, head in self._heads.items():
+            if not is_another_hub(head.hub, hub):
+                continue
+            refusal = another_hub()
+            self._saved.refuse(name, refusal)
+            if self._clusters.unseed("", name):
+                extra = {"virtual_cluster": name, "reason": str(refusal)}
+                _log.warning("Serving no longer from the checkpoint", extra=extra)
+                self._logged[name] = refusal
+
+    def _is_overdue(self, what: str) -> bool:
+        if self._is_away and not self._answers():
+            return True
+        if self._failing_s(what) >= PATIENCE_S:
+            return True
+        since = self._since.setdefault(what, self._clock())
+        return self._clock() - since >= LISTS_S
+
+    def _answers(self) -> bool:
+        """Return whether the hub answered since this process serves; before it was a standby."""
+        if self._failing_s(""):
+            return False  # only a good list counts as an answer
+        answered_at = self._answered_at()
+        return answered_at is not None and answered_at > self._began_at
+
+    def _fill_clusters(self) -> None:
+        names = self._saved.clusters
+        if not names or not self._is_overdue(""):
+            return
+        clusters, rules = [self._saved.cluster(name) for name in names], self._saved.rules()
+        for store, kind in zip(self._rules, _KINDS, strict=False):
+            if not store.is_synced:
+                store.seed([rule for rule in rules if rule.get("kind") == kind])
+        self.has_begun.set()
+        self.is_fencing = True
+        self._times |= {name: at for name in names if (at := self._saved.saved_at(name))}
+        oldest = min((self._times[name] for name in names if name in self._times), default=None)
+        extra = {
+            "virtual_clusters": listed(names),
+            "as_of": oldest.isoformat(timespec="seconds") if oldest is not None else "?",
+        }
+        _log.warning("Serving from the checkpoint: the hub does not answer", extra=extra)
+        self._clusters.seed([cluster for cluster in clusters if cluster is not None])
+
+    def _drop_others(self) -> None:
+        """Refuse Clusters that differ from those of the hub."""
+        for name in self._saved.clusters:
+            cluster = self._clusters.get("", name)
+            if self._works.store(name) is None:
+                self._saved.forget(name)
+            elif uid_of(cluster) != self._heads[name].uid:
+                detail = "the hub has another Cluster of this name"
+                self._saved.refuse(name, UnusableError(Reason.CLUSTER, detail))
+
+    def _fill_works(self, name: str) -> None:
+        store = self._works.store(name)
+        if store is None:
+            return
+        if store.is_synced:
+            self._saved.forget(name)
+        elif self._is_overdue(name):
+            self._times |= {name: at} if (at := self._saved.saved_at(name)) else {}
+            store.seed(self._saved.works(name))
+            self._saved.forget(name)
+
+
+AGE = "checkpoint_age_seconds"
+
+
+CHECKPOINT_KEPT = ConditionType(
+    "CheckpointKept",
+    "A start without the hub would find all of it ([autonomy](autonomy.md#checkpointkept)).",
+    idle="Kept",
+)
+
+
+class CheckpointParts:
+    """writer: keeps the checkpoint. offline: serves from that of an earlier process."""
+
+    def __init__(self, checkpoint: Checkpoint, common: Common, works: WorkParts) -> None:
+        clusters, rules = common.stores.clusters, works.rules.stores
+        hub = common.clients.hub_urgent
+
+        def failing_s(name: str) -> float:
+            return works.watches.failing_s(name) if name else common.stores.of_hub.failing_s
+
+        self._names, self._clusters = common.virtual_clusters, clusters
+        self._outdated, self._secrets = checkpoint.outdated, checkpoint.secrets
+        self.writer = CheckpointWriter(
+            checkpoint.secrets,
+            checkpoint.outdated,
+            clusters=clusters,
+            works=works.watches.works,
+            rules=rules,
+            served=common.virtual_clusters,
+            template=common.config.namespace_template,
+            hub=common.hub_uid,
+            is_in_contact=lambda name: (
+                common.clients.hub.is_reachable and not failing_s("") and not failing_s(name)
+            ),
+            now=common.clock.now,
+            clock=common.clock.monotonic,
+            contact_s=contact_s(common.config),
+        )
+        self.offline = OfflineServing(
+            checkpoint.saved,
+            clusters.store,
+            works.watches.works,
+            rules,
+            lambda: hub.answered_at if hub.is_reachable else None,
+            is_away=checkpoint.is_hub_away,
+            failing_s=failing_s,
+            clock=common.clock.monotonic,
+        )
+        works.rules.were_seen = bool(checkpoint.saved.rules())
+        # It may have answered while the agent's state was read, which is not notified again.
+        self.offline.hub_identified(common.hub_uid())
+        common.signals.work.subscribe(self.writer.work_changed)
+        common.virtual_clusters.changed.subscribe(lambda *_: self.writer.clusters_changed())
+        clusters.store.add_handler(lambda *_: self.writer.clusters_changed())
+        for store in rules:
+            store.add_handler(lambda *_: self.writer.rules_changed())
+        works.finalizer.before_removal.append(
+            lambda cluster, work: self.writer.strike(cluster, work["metadata"]["name"])
+        )
+        common.clients.host.history.on_back(self.writer.host_restored)
+        common.clients.hub.history.on_settled(self.writer.hub_restored)
+
+    def warning(self) -> str | None:
+        """Return what is served from the checkpoint, and what of it is not, None = nothing."""
+        return Note("; ".join(self._messages())) or None
+
+    def is_served_from(self) -> bool:
+        """Return whether any virtual cluster is served from the checkpoint."""
+        return any(self.offline.as_of(name) is not None for name in self._names)
+
+    def kept(self, name: str) -> Condition | None:
+        """Return CheckpointKept; None where the next start would not use the entries yet."""
+        if problem := self.problem_of(name):
+            return CHECKPOINT_KEPT.false(*problem)
+        if self._outdated.has(name):
+            return None
+        return CHECKPOINT_KEPT.true("Kept", "the state of the hub is kept on the host")
+
+    def problem_of(self, name: str) -> tuple[str, str] | None:
+        """Return why a virtual cluster is not in the checkpoint: reason and text, None = it is."""
+        if name in self._secrets.too_large:
+            return "TooLarge", "its Works do not fit into the checkpoint"
+        error = self.writer.problem_of(name)
+        if error is not None:
+            return _not_written(error)
+        refusal = self.offline.refusals.get(name)
+        is_written = self.writer.has(name) and not self._outdated.has(name)
+        if refusal is None or is_written:
+            return None
+        return str(refusal.reason), f"its entries are not used: {refusal}"
+
+    def samples(self) -> Iterator[Sample]:
+        """Return the age of the saved state that virtual clusters are served from."""
+        for name in self._names:
+            at = self.offline.as_of(name)
+            if at is None and self._clusters.ours(name) is None:
+                continue  # it was deleted on the hub, or is not registered yet
+            age_s = (datetime.now(UTC) - at).total_seconds() if at is not None else 0.0
+            yield Sample(AGE, (name,), max(age_s, 0.0))
+
+    def _messages(self) -> Iterator[str]:
+        for name in self._names:
+            at = self.offline.as_of(name)
+            if at is not None:
+                yield f"{name} is served as the hub said at {at.isoformat(timespec='seconds')}"
+            problem = self.problem_of(name)
+            if problem is not None:
+                yield f"{name}: {problem[1]}"
+
+
+def _not_written(error: KubeError) -> tuple[str, str]:
+    if isinstance(error, ForbiddenError) and error.need is not None:
+        what = "the agent has no rights to the Secrets of its checkpoint, so a start without the "
+        return "NoRights", what + "hub would repair nothing; run karmada-vc-agent join"
+    return "NotWritten", "the checkpoint cannot be written; the agent's log says why"
+
+
+def contact_s(config: AgentConfig) -> float:
+    """Return how often the contact is noted: what may soon be too old is noted more often."""
+    max_age_s = config.of(CheckpointFields).offline_max_age
+    return min(CONTACT_S, max_age_s / 4 or CONTACT_S)
+
+
+def is_of_checkpoint(agent: str, need: Need) -> bool:
+    """Return whether a right in the agent's namespace is to its checkpoint, which is optional."""
+    # Only these Secrets are created by the agent itself, which RBAC cannot confine by name.
+    is_named = need.verb == "create" or need.name in secret_names(agent)
+    return (need.group, need.resource) == ("", "secrets") and is_named
 
 
 def checkpoint_kept(parts: Parts, vc: VirtualCluster) -> Condition | None:
@@ -40,9 +340,6 @@ def checkpoint_kept(parts: Parts, vc: VirtualCluster) -> Condition | None:
 
 
 CONDITIONS = (ConditionSpec(CHECKPOINT_KEPT, checkpoint_kept),)
-
-
-_log = logging.getLogger(__name__)
 
 
 async def remove_checkpoint(host: ApiClient, namespace: str, agent: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import msgspec
 
-from karmada_vc_agent.cluster.agent_state import AgentState
+from karmada_vc_agent.cluster.hub_clusters import AgentState
 from karmada_vc_agent.config.settings import AgentConfig, Fields
 from karmada_vc_agent.features.checkpoint.entries import (
     CLUSTER,
@@ -22,6 +22,7 @@ from karmada_vc_agent.features.checkpoint.entries import (
     RULES,
     RULES_KEY,
     WORKS,
+    CheckpointSecrets,
     Header,
     Reason,
     UnusableError,
@@ -31,15 +32,14 @@ from karmada_vc_agent.features.checkpoint.entries import (
     verified,
     works_key,
 )
-from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
 from karmada_vc_agent.features.checkpoint.writer import EVERYTHING, Outdated
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
-from karmada_vc_agent.model.karmada import execution_namespace
 from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.model.quantity import Duration
-from karmada_vc_agent.model.setting import Range
-from karmada_vc_agent.model.texts import listed
+from karmada_vc_agent.model.user_text import listed
+from karmada_vc_agent.model.virtual_cluster import Range
+from karmada_vc_agent.model.vocabulary import execution_namespace
 
 SKEW_S = 300.0
 """How far the clocks of replicas may differ."""

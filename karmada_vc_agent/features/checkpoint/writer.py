@@ -24,8 +24,7 @@ from typing import NamedTuple
 import msgspec
 import orjson
 
-from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.hub_clusters import HubClusters
+from karmada_vc_agent.cluster.hub_clusters import AgentState, HubClusters
 from karmada_vc_agent.features.checkpoint.entries import (
     CLUSTER,
     CONTACT,
@@ -35,6 +34,7 @@ from karmada_vc_agent.features.checkpoint.entries import (
     RULES,
     RULES_KEY,
     WORKS,
+    CheckpointSecrets,
     Header,
     cluster_of_key,
     encode,
@@ -47,12 +47,10 @@ from karmada_vc_agent.features.checkpoint.entries import (
     works_key,
     works_prefix,
 )
-from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
 from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.kube.errors import ApiError, ForbiddenError, KubeError, UnreachableError
-from karmada_vc_agent.kube.flows import SharedLock
+from karmada_vc_agent.kube.flows import LogOnce, SharedLock
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.kube.tasks import LogOnce
 from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.work.works import Works, is_trimmed
 

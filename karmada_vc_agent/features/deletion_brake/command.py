@@ -8,9 +8,9 @@ import click
 
 from karmada_vc_agent.commands import shared
 from karmada_vc_agent.commands.shared import CommandError, one_line_errors
+from karmada_vc_agent.config.checks import cluster_name_problem
 from karmada_vc_agent.config.decoding import ConfigError
-from karmada_vc_agent.config.virtual_cluster_problems import cluster_name_problem
-from karmada_vc_agent.features.deletion_brake.brake import (
+from karmada_vc_agent.features.deletion_brake.feature import (
     CONFIRM_PREFIX,
     KEEP,
     RECORD_PREFIX,
@@ -23,7 +23,7 @@ from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.kube.kubeconfig import find_credentials
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import dig
-from karmada_vc_agent.model.texts import listed
+from karmada_vc_agent.model.user_text import listed
 
 _SHOWN = 10
 _EPILOG = """\b

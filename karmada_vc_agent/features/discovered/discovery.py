@@ -8,18 +8,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
-from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.virtual_cluster_sources import (
+from karmada_vc_agent.cluster.hub_clusters import AgentState
+from karmada_vc_agent.cluster.registration import (
     LiveSettings,
     VirtualClusterSource,
     VirtualClusterSources,
 )
 from karmada_vc_agent.cluster.virtual_clusters import NODE_GROUP
+from karmada_vc_agent.config.checks import NAME_PLACEHOLDER, VALUE_PLACEHOLDER
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.config.virtual_cluster_problems import (
-    NAME_PLACEHOLDER,
-    VALUE_PLACEHOLDER,
-)
 from karmada_vc_agent.features.discovered.records import (
     Discovered,
     DiscoveredFields,
@@ -38,9 +35,9 @@ from karmada_vc_agent.kube.errors import KubeError, NotServedError, UnreachableE
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
-from karmada_vc_agent.model.kinds import NAME_FIELD
 from karmada_vc_agent.model.objects import Object, dig, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.vocabulary import NAME_FIELD
 from karmada_vc_agent.runner.parts import Described
 
 _log = logging.getLogger(__name__)

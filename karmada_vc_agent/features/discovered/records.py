@@ -7,26 +7,23 @@ from typing import Annotated, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from karmada_vc_agent.cluster.agent_state import AgentState
+from karmada_vc_agent.cluster.hub_clusters import AgentState
+from karmada_vc_agent.config.checks import NAME_PLACEHOLDER, VALUE_PLACEHOLDER, template_problem
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import completed, field_of
 from karmada_vc_agent.config.settings import AgentConfig, Fields, SourceSettings
-from karmada_vc_agent.config.virtual_cluster_problems import (
-    NAME_PLACEHOLDER,
-    VALUE_PLACEHOLDER,
-    template_problem,
-)
 from karmada_vc_agent.kube.controller import Signal
-from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
-from karmada_vc_agent.model.kinds import NODE_GROUP_LABEL
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.setting import (
+from karmada_vc_agent.model.virtual_cluster import (
+    NO_NODES,
     LabelSelector,
     Range,
     Requirement,
+    VirtualCluster,
     label_key_problem,
+    virtual_cluster_of,
 )
-from karmada_vc_agent.model.virtual_cluster import NO_NODES, VirtualCluster, virtual_cluster_of
+from karmada_vc_agent.model.vocabulary import MEMBERSHIP_LABEL, NODE_GROUP_LABEL
 
 
 class NodeGroupSettings(SourceSettings, frozen=True, forbid_unknown_fields=True, rename="camel"):

@@ -3,9 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from karmada_vc_agent.features.escapes import escape_detector, evictions
-from karmada_vc_agent.features.escapes.escape_detector import EscapeDetector
-from karmada_vc_agent.features.escapes.evictions import Evictions
+from karmada_vc_agent.features.escapes import foreign_pods
+from karmada_vc_agent.features.escapes.foreign_pods import EscapeDetector, Evictions
 from karmada_vc_agent.runner.parts import Feature, Parts
 from karmada_vc_agent.telemetry.metrics import Sample
 
@@ -30,6 +29,6 @@ def _connect(parts: Parts) -> None:
 FEATURE = Feature(
     "escapes",
     connect=_connect,
-    controllers=(escape_detector.setup, evictions.setup),
+    controllers=(foreign_pods.setup_detector, foreign_pods.setup_evictions),
     metrics="features/escapes/metrics.yaml",
 )

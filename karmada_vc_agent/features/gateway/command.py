@@ -20,11 +20,9 @@ from msgspec.structs import replace
 
 from karmada_vc_agent.commands import shared
 from karmada_vc_agent.commands.shared import EXIT_SETTINGS
-from karmada_vc_agent.config.declared import camel
-from karmada_vc_agent.config.decoding import ConfigError
-from karmada_vc_agent.config.gateway_settings import GatewaySettings
+from karmada_vc_agent.config.decoding import ConfigError, camel
 from karmada_vc_agent.config.loading import load_config, reload
-from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.config.settings import AgentConfig, GatewaySettings
 from karmada_vc_agent.features.gateway.host_state import HostState
 from karmada_vc_agent.features.gateway.mapping.cluster_view import SEALER_KEY_BYTES, Sealer
 from karmada_vc_agent.features.gateway.request_metrics import METRICS, RequestMeter, to_stdout
@@ -33,9 +31,10 @@ from karmada_vc_agent.features.gateway.server.fairness import Limits
 from karmada_vc_agent.features.gateway.server.gateway import Gateway
 from karmada_vc_agent.features.gateway.server.host_requests import HostRequests
 from karmada_vc_agent.kube import flows
-from karmada_vc_agent.kube.access_reviews import BearerReview
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.discovery import BearerReview
 from karmada_vc_agent.kube.errors import ApiError, KubeError
+from karmada_vc_agent.kube.flows import Supervisor
 from karmada_vc_agent.kube.https import ServingCertificate
 from karmada_vc_agent.kube.kubeconfig import (
     CredentialsFollower,
@@ -43,22 +42,20 @@ from karmada_vc_agent.kube.kubeconfig import (
     find_credentials,
     pod_namespace,
 )
-from karmada_vc_agent.kube.tasks import Supervisor
 from karmada_vc_agent.kube.transport import Credentials, limit_tls_buffers
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.clients import REVIEWS_BURST, REVIEWS_QPS, URGENT
-from karmada_vc_agent.runner.ending import call_on, stop_on_signals
-from karmada_vc_agent.runner.settings_follower import SettingsFollower, digest_of
+from karmada_vc_agent.runner.process import SettingsFollower, call_on, digest_of, stop_on_signals
 from karmada_vc_agent.telemetry.endpoints import (
     METRICS_PATH,
     health_routes,
     listen_failure,
     metrics_routes,
     serve,
+    start_logging,
 )
-from karmada_vc_agent.telemetry.logs import start_logging
 from karmada_vc_agent.telemetry.metrics import Metrics, build_info
-from karmada_vc_agent.translation.names import NamespaceTemplate
+from karmada_vc_agent.translation.context import NamespaceTemplate
 
 _log = logging.getLogger(__name__)
 

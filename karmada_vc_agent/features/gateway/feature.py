@@ -1,8 +1,8 @@
 """Makes virtual clusters reachable through the gateway."""
 
-from karmada_vc_agent.access.hub_objects import GATEWAY
+from karmada_vc_agent.access.rights import GATEWAY
 from karmada_vc_agent.features.gateway import gateway_controllers
-from karmada_vc_agent.features.gateway.cluster_access import ClusterAccess
+from karmada_vc_agent.features.gateway.gateway_controllers import ClusterAccess
 from karmada_vc_agent.features.gateway.request_metrics import METRICS
 from karmada_vc_agent.runner.parts import Feature, Parts
 

@@ -1,29 +1,379 @@
-"""Controllers: the access to Clusters, and the roles bound inside them.
+"""Makes virtual clusters reachable for the hub, and writes the roles inside them."""
 
-Those roles list namespaced resources of the host by name, so they are written again when the host
-starts or stops serving one, or changes its own roles (rewriting-rules 5.2).
-"""
-
+import asyncio
 import logging
-from collections.abc import Container, Iterator
+import ssl
+from collections.abc import Awaitable, Callable, Container, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
-from karmada_vc_agent.features.gateway.cluster_access import (
-    ClusterAccess,
-)
+import aiohttp
+
+from karmada_vc_agent.access.agent_objects import hub_secret_name
+from karmada_vc_agent.access.rights import HubAccess
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, version_of
+from karmada_vc_agent.features.gateway.tokens import GatewayTokens
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue, same
-from karmada_vc_agent.kube.errors import NotFoundError
-from karmada_vc_agent.model import kinds
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
-from karmada_vc_agent.model.kinds import BUILT_INS, NAMESPACE_ADMIN, RBAC_API
-from karmada_vc_agent.model.objects import Object, gvk_of, labels_of, maps_at
-from karmada_vc_agent.model.virtual_cluster import STRICT
+from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue, RetryError, same
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.errors import AlreadyExistsError, ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.flows import LogOnce
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model import vocabulary
+from karmada_vc_agent.model.objects import (
+    GroupVersionKind,
+    Object,
+    annotations_of,
+    dig,
+    gvk_of,
+    labels_of,
+    maps_at,
+)
+from karmada_vc_agent.model.virtual_cluster import STRICT, VirtualCluster
+from karmada_vc_agent.model.vocabulary import (
+    BUILT_INS,
+    CLUSTER_LABEL,
+    DOMAIN,
+    GATEWAY_LABEL,
+    LEASE_NAMESPACE,
+    NAMESPACE_ADMIN,
+    RBAC_API,
+    RBAC_GROUP,
+)
 from karmada_vc_agent.runner.common import FEW_WORKERS, Common
 from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.work_parts import WorkParts
+from karmada_vc_agent.translation.context import ANCHOR_NAMESPACE, Names
+from karmada_vc_agent.translation.kind_policy import RefusedError
+from karmada_vc_agent.translation.rbac import Callers, absorbed_name
 from karmada_vc_agent.translation.rbac_rules import admin_rules, cut
+from karmada_vc_agent.work.host_objects import LiveObjects
+
+PROBE_S = 10.0
+_PROBED_PATH = "api/v1/namespaces/kube-system"
+_FOLLOWED = ("http", "https")
+"""Proxies that can be tried from here."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbedEndpoint:
+    """An endpoint as a Cluster names it. authorities: PEM. proxy: URL, "" = none."""
+
+    url: str
+    token: str
+    authorities: bytes
+    proxy: str = ""
+
+
+async def probe(endpoint: ProbedEndpoint) -> str | None:
+    """Return what is wrong with an endpoint, or None if it answers a request.
+
+    A proxy that cannot be reached from the host says nothing about the hub: then the gateway is
+    probed directly.
+    """
+    try:
+        context = _context(endpoint.authorities)
+    except (ssl.SSLError, ValueError):
+        return "the file of gateway.caFile contains no certificate"
+    if urlsplit(endpoint.proxy).scheme in _FOLLOWED:
+        # Of the proxy's own name: that of the endpoint is for the proxy to resolve.
+        with suppress(aiohttp.ClientProxyConnectionError, aiohttp.ClientConnectorDNSError):
+            return await _probe_by(endpoint, context, endpoint.proxy)
+    try:
+        return await _probe_by(endpoint, context, None)
+    except aiohttp.ClientConnectorError as error:
+        return f"GET {endpoint.url}{_PROBED_PATH}: {error.os_error}"
+
+
+async def _probe_by(
+    endpoint: ProbedEndpoint, context: ssl.SSLContext, proxy: str | None
+) -> str | None:
+    headers = {"Authorization": f"Bearer {endpoint.token}", "Accept": "application/json"}
+    url = f"{endpoint.url}{_PROBED_PATH}"
+    request = f"GET {url}" + (f" through proxy {proxy}" if proxy else "")
+    try:
+        async with (
+            asyncio.timeout(PROBE_S),
+            aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session,
+            session.get(
+                url, headers=headers, ssl=context, proxy=proxy, allow_redirects=False
+            ) as answer,
+        ):
+            await answer.read()
+            return None if answer.status == 200 else f"{request}: status {answer.status}"
+    except (aiohttp.ClientProxyConnectionError, aiohttp.ClientConnectorDNSError):
+        raise
+    except TimeoutError:
+        return f"{request}: no response within {PROBE_S:g} s"
+    except (aiohttp.ClientError, OSError) as error:
+        detail = getattr(error, "os_error", None) or error or type(error).__name__
+        return f"{request}: {detail}"
+
+
+def _context(authorities: bytes) -> ssl.SSLContext:
+    context = ssl.create_default_context(cadata=authorities.decode())
+    context.minimum_version = ssl.TLSVersion.TLSv1_3  # as the hub
+    # Python 3.13 requires more of a CA certificate than Go, which these are made for.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
+
 
 _log = logging.getLogger(__name__)
+
+_ROLES_PATH = f"/apis/{RBAC_API}/clusterroles"
+ROLES = Resource(
+    GroupVersionKind(RBAC_GROUP, "v1", "ClusterRole"),
+    "clusterroles",
+    namespaced=False,
+    verbs=frozenset(("list", "watch")),
+)
+_FIELDS = ("apiEndpoint", "secretRef", "proxyURL", "impersonatorSecretRef")
+
+ACCESS_PERIOD = Requeue(300.0)
+"""How often Secrets, certificates and the endpoint are looked at."""
+ACCESS_SOON = Requeue(5.0)
+"""Until the gateway answers, or Karmada has sent whom it lets impersonate."""
+_REQUESTED_ANNOTATION = f"{DOMAIN}/asked-at"
+
+Fields = dict[str, Any]
+"""Fields of `spec` of a Cluster; None = is to be absent."""
+
+
+class ClusterAccess:
+    """Sole writer of the fields of a Cluster by which the hub reaches it.
+
+    ask: tries an endpoint; returns what is wrong with it, or None. on_probed: takes a virtual
+    cluster, and whether its endpoint answered.
+    """
+
+    def __init__(self, common: Common, works: WorkParts) -> None:
+        self._common = common
+        self._works = works
+        self._host = common.clients.host
+        self._settings = common.config.gateway
+        config, clusters = common.config, common.stores.clusters
+        self._tokens = GatewayTokens(
+            common.clients.hub,
+            self._host,
+            common.clock.now,
+            agent=config.agent_name,
+            namespace=config.agent_namespace,
+            agent_id=clusters.agent,
+            host_id=clusters.host,
+        )
+        self._live_roles = LiveObjects(self._host, works.store_of)
+        self.ask: Callable[[ProbedEndpoint], Awaitable[str | None]] = probe
+        self.on_probed: Callable[[str, bool], None] = lambda _cluster, _answers: None
+        self._hub = common.clients.hub
+        self._clusters = clusters
+        self._once = LogOnce(_log)
+
+    async def reconcile(self, name: str) -> Requeue | None:
+        """Publish or withdraw the access to one virtual cluster. Raises RetryError, KubeError."""
+        vc = self._common.virtual_clusters.get(name)
+        if vc is None:
+            return None
+        cluster = self._clusters.ours(name)
+        if cluster is None:
+            if self.is_on and self._common.registrations.stays_away(name):
+                await self.take_away(vc)
+            return None  # registration prepares it
+        if not self.is_on:
+            await self._withdraw(vc, cluster)
+            return None
+        if cluster["metadata"].get("deletionTimestamp"):
+            await self.take_away(vc)
+            return None
+        return await self._publish(vc, cluster)
+
+    async def _publish(self, vc: VirtualCluster, cluster: Object) -> Requeue:
+        try:
+            endpoint = await self.prepare(vc)
+        except RefusedError as error:
+            raise RetryError(error.refusal.detail) from error
+        cluster = await self._patch(cluster, changes(cluster, self.first_fields(vc.name)))
+        problem = await self.ask(endpoint)
+        self.on_probed(vc.name, problem is None)
+        if problem is None:
+            self._once.ended(vc.name)
+        else:
+            message = "The gateway does not answer"
+            self._once.warning(message, about=vc.name, virtual_cluster=vc.name, reason=problem)
+        is_published = bool(dig(cluster, "spec", "apiEndpoint"))
+        if problem is None or is_published:
+            # What was published stays: a tunnel that is cut is no reason to change the Cluster.
+            await self._patch(cluster, changes(cluster, self.all_fields(vc.name)))
+        if not self.has_rules_of_karmada(vc):
+            await self._ask_for_rules()
+            return ACCESS_SOON
+        return ACCESS_PERIOD if problem is None else ACCESS_SOON
+
+    async def _withdraw(self, vc: VirtualCluster, cluster: Object) -> None:
+        if not is_marked(cluster):
+            return
+        _log.info("Withdrawing access", extra={"virtual_cluster": vc.name})
+        spec = cluster.get("spec") or {}
+        there = {key: None for key in _FIELDS if spec.get(key)}
+        cluster = await self._patch(cluster, {"spec": there})
+        await self.take_away(vc)
+        await self._patch(cluster, {"metadata": {"annotations": {GATEWAY_LABEL: None}}})
+
+    async def _patch(self, cluster: Object, patch: Object) -> Object:
+        """Write to a Cluster; return it as it is then."""
+        if not patch.get("spec") and not patch.get("metadata"):
+            return cluster
+        name, version = cluster["metadata"]["name"], version_of(cluster)
+        body = {**patch, "metadata": {**patch.get("metadata", {}), "resourceVersion": version}}
+        answer = await self._hub.merge_patch(f"{CLUSTERS_PATH}/{name}", body)
+        self._clusters.store.observe(answer)
+        return answer
+
+    async def _ask_for_rules(self) -> None:
+        """Have Karmada send its rules: for existing Clusters it does so when the role changes."""
+        role = HubAccess(self._common.config.agent_name, ()).auth_role
+        path = f"/apis/{RBAC_API}/clusterroles/{role}"
+        patch = {"metadata": {"annotations": {_REQUESTED_ANNOTATION: self._common.clock.now()}}}
+        try:
+            await self._hub.merge_patch(path, patch)
+        except NotFoundError as error:
+            problem = f"ClusterRole {role} is missing on the hub"
+            raise RetryError(f"{problem}: run karmada-vc-agent join") from error
+
+    def roles(self) -> Store[Object] | None:
+        """Return the cached ClusterRoles of virtual clusters."""
+        return self._works.store_of(ROLES)
+
+    def has_rules_of_karmada(self, vc: VirtualCluster) -> bool:
+        """Whether Karmada's rules for a virtual cluster are stored on the host."""
+        roles = self.roles()
+        return roles is not None and roles.get("", absorbed_name(vc.name_on_host)) is not None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether virtual clusters are to be reachable."""
+        return self._settings.enabled
+
+    async def prepare(self, vc: VirtualCluster) -> ProbedEndpoint:
+        """Do all that precedes the Cluster; return its endpoint.
+
+        Raises RetryError, KubeError, RefusedError.
+        """
+        authorities = self._authorities()
+        await self._works.namespace_writer.claim(vc, ANCHOR_NAMESPACE)
+        token = await self._tokens.ensure(vc, authorities)
+        await self._put_identities(await self._identities(vc))
+        settings = self._settings
+        return ProbedEndpoint(settings.endpoint(vc.name), token, authorities, settings.proxy_url)
+
+    async def fields_of_new(self, vc: VirtualCluster) -> Object:
+        """Return the metadata and spec that a new Cluster has for access, {} if it has none yet.
+
+        A failure here does not keep the Cluster from being registered: the rest is for the
+        controller to bring about.
+        """
+        if not self.is_on:
+            return {}
+        try:
+            await self.prepare(vc)
+        except (RetryError, ForbiddenError) as error:
+            _log.warning(
+                "Registering a Cluster without access",
+                extra={"virtual_cluster": vc.name, "reason": str(error)},
+            )
+            return {}
+        return {"metadata": {"annotations": _MARK}, "spec": self.first_fields(vc.name)}
+
+    def first_fields(self, cluster: str) -> Fields:
+        """Return the fields that come with the Cluster."""
+        return {"impersonatorSecretRef": _reference(hub_secret_name(cluster, "impersonator"))}
+
+    def all_fields(self, cluster: str) -> Fields:
+        """Return the fields that publish the endpoint."""
+        return {
+            **self.first_fields(cluster),
+            "secretRef": _reference(hub_secret_name(cluster, "access")),
+            "proxyURL": self._settings.proxy_url or None,
+            "apiEndpoint": self._settings.endpoint(cluster),
+        }
+
+    async def take_away(self, vc: VirtualCluster) -> None:
+        """Remove what `prepare` made. Raises KubeError."""
+        try:
+            await self._tokens.revoke(vc.name)
+        except ForbiddenError:
+            if self.is_on:
+                raise
+            # `join` took the right to Secrets back, and removed them.
+        desired = await self._identities(vc)
+        with suppress(NotFoundError):
+            await self._host.delete(f"{_ROLES_PATH}/{desired['metadata']['name']}")
+        await self._works.namespace_writer.release(vc, ANCHOR_NAMESPACE, preserve=False)
+
+    async def _identities(self, vc: VirtualCluster) -> Object:
+        """Return the desired ClusterRole of those whom the gateway may impersonate."""
+        absorbed = await self._live_roles.get(ROLES, "", absorbed_name(vc.name_on_host))
+        settings = self._common.settings
+        names = Names(
+            cluster=vc.name_on_host,
+            template=settings.namespace_template,
+            claims=self._common.stores.claims.of(vc.name),
+            forbidden=settings.forbidden_namespaces,
+            adopted=vc.adopt_namespaces,
+        )
+        return Callers(vc.name, names).role(settings.agent_name, absorbed)
+
+    def _authorities(self) -> bytes:
+        path = self._settings.ca_file
+        try:
+            return Path(path).read_bytes()
+        except OSError as error:
+            problem = f"gateway.caFile: {path}: {error.strerror or error}"
+            raise RetryError(problem) from error
+
+    async def _put_identities(self, desired: Object) -> None:
+        path = f"{_ROLES_PATH}/{desired['metadata']['name']}"
+        try:
+            live = await self._host.get(path)
+        except NotFoundError:
+            try:
+                await self._host.create(_ROLES_PATH, desired)
+            except AlreadyExistsError as error:
+                raise RetryError("its role was created meanwhile") from error
+            return
+        is_marked = labels_of(desired).items() <= labels_of(live).items()
+        if not is_marked or live.get("rules") != desired["rules"]:
+            version = live["metadata"]["resourceVersion"]
+            metadata = {**desired["metadata"], "resourceVersion": version}
+            await self._host.replace(path, {**desired, "metadata": metadata})
+
+
+def changes(cluster: Object, desired: Fields) -> Object:
+    """Return the merge patch by which a Cluster gets these fields, and the mark; {} = none."""
+    spec = cluster.get("spec") or {}
+    patch: Object = {}
+    changed = {key: value for key, value in desired.items() if (spec.get(key) or None) != value}
+    if changed:
+        patch["spec"] = changed
+    if not is_marked(cluster):
+        patch["metadata"] = {"annotations": _MARK}
+    return patch
+
+
+def is_marked(cluster: Object) -> bool:
+    """Whether an agent published its endpoint, or is about to."""
+    return GATEWAY_LABEL in annotations_of(cluster)
+
+
+_MARK = {GATEWAY_LABEL: "true"}
+"""On a Cluster: its fields for access are the agent's."""
+
+
+def _reference(name: str) -> dict[str, str]:
+    return {"namespace": LEASE_NAMESPACE, "name": name}
 
 
 def keys_of_cluster(
@@ -41,7 +391,7 @@ def keys_of_role(
     """Yield the virtual cluster of a changed ClusterRole: it may say who is to be impersonated."""
     obj = new or old or {}
     cluster = labels_of(obj).get(CLUSTER_LABEL, "")
-    if cluster in virtual_clusters and gvk_of(obj).group_kind == kinds.CLUSTER_ROLE:
+    if cluster in virtual_clusters and gvk_of(obj).group_kind == vocabulary.CLUSTER_ROLE:
         yield cluster
 
 

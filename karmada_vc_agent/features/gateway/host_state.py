@@ -17,12 +17,14 @@ from urllib.parse import quote, urlsplit
 from cachetools import TTLCache
 
 from karmada_vc_agent.access.agent_objects import secret_name
-from karmada_vc_agent.cluster.claims import Claim, Claims, claim_of
-from karmada_vc_agent.cluster.host_nodes import ADDRESS_INDEX, HostAddresses, addresses_of
-from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
+from karmada_vc_agent.cluster.host_objects import ADDRESS_INDEX, HostAddresses, addresses_of
+from karmada_vc_agent.cluster.registration import VirtualClusterSources
 from karmada_vc_agent.cluster.virtual_clusters import (
+    Claim,
+    Claims,
     Membership,
     VirtualClusters,
+    claim_of,
 )
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.gateway.mapping.cluster_view import Sealer, Unknown, View
@@ -33,18 +35,20 @@ from karmada_vc_agent.kube.codec import RawCodec, StructCodec
 from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.errors import KubeError, NotFoundError
+from karmada_vc_agent.kube.flows import Supervisor
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.kube.tasks import Supervisor
 from karmada_vc_agent.model.core import Node
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
-from karmada_vc_agent.model.karmada import random_suffix
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of, parse_api_version
 from karmada_vc_agent.model.virtual_cluster import ClaimedNamespaces, VirtualCluster
-from karmada_vc_agent.runner.translation_contexts import TranslationContexts, translation_settings
-from karmada_vc_agent.translation.context import TranslationContext
-from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE, host_namespace
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, random_suffix
+from karmada_vc_agent.runner.common import TranslationContexts, translation_settings
+from karmada_vc_agent.translation.context import (
+    ANCHOR_NAMESPACE,
+    TranslationContext,
+    host_namespace,
+)
 from karmada_vc_agent.translation.rbac import absorbed_name
 from karmada_vc_agent.work.served_kinds import ServedKinds
 

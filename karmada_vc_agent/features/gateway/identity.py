@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.objects import Object, maps_at
+from karmada_vc_agent.model.vocabulary import DOMAIN
 from karmada_vc_agent.translation.rbac import KARMADA_USER, Callers, everyone, identity_prefix
 
 ACCESS_KIND, IMPERSONATOR_KIND = "access", "impersonator"

@@ -14,18 +14,18 @@ import yaml
 
 from karmada_vc_agent.commands import shared
 from karmada_vc_agent.commands.shared import CommandError, one_line_errors
+from karmada_vc_agent.config.checks import cluster_name_problem, is_dns_name
 from karmada_vc_agent.config.decoding import ConfigError
-from karmada_vc_agent.config.gateway_settings import GatewaySettings
-from karmada_vc_agent.config.virtual_cluster_problems import cluster_name_problem, is_dns_name
+from karmada_vc_agent.config.settings import GatewaySettings
 from karmada_vc_agent.features.gateway.identity import AUDIENCE
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import AlreadyExistsError
 from karmada_vc_agent.kube.kubeconfig import find_credentials, is_http_url
 from karmada_vc_agent.kube.transport import Credentials, make_ssl_context
-from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import dig
 from karmada_vc_agent.model.quantity import parse_duration_s
-from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE
+from karmada_vc_agent.model.vocabulary import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
+from karmada_vc_agent.translation.context import ANCHOR_NAMESPACE
 
 SHORTEST_S = 600
 """API servers give no token for less."""

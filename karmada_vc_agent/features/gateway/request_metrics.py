@@ -9,8 +9,7 @@ import msgspec
 import orjson
 
 from karmada_vc_agent.features.gateway.identity import Caller
-from karmada_vc_agent.telemetry.families import CLUSTER
-from karmada_vc_agent.telemetry.metrics import Metrics, Sample
+from karmada_vc_agent.telemetry.metrics import CLUSTER, Metrics, Sample
 
 METRICS = "features/gateway/metrics.yaml"
 

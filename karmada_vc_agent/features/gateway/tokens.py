@@ -33,11 +33,16 @@ from karmada_vc_agent.config.decoding import ConfigError, decode
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import AlreadyExistsError, NotFoundError
-from karmada_vc_agent.model.domain import AGENT_ANNOTATION, AGENT_LABEL, CLUSTER_LABEL
-from karmada_vc_agent.model.domain import HOST_ANNOTATION as HOST
-from karmada_vc_agent.model.karmada import LEASE_NAMESPACE, SYSTEM_LABEL
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.vocabulary import (
+    AGENT_ANNOTATION,
+    AGENT_LABEL,
+    CLUSTER_LABEL,
+    LEASE_NAMESPACE,
+    SYSTEM_LABEL,
+)
+from karmada_vc_agent.model.vocabulary import HOST_ANNOTATION as HOST
 
 TOKEN_BYTES = 32
 KEY_BYTES = 32

@@ -1,6 +1,578 @@
-"""Events of the host, reported on the templates of the hub (ADR 36)."""
+"""Mirrors the host's warnings as events on Work and template (ADR 36).
 
-from karmada_vc_agent.features.host_events import controller
-from karmada_vc_agent.runner.parts import Feature
+An event of the host may have been written by a tenant. It counts only in a claimed namespace, and
+only about an object that a manifest made, or that is made for such a one. It reaches the Work and
+the template of this manifest, and nothing else. One virtual cluster's events cost the others
+nothing: it has a budget, and a bound for what waits.
 
-FEATURE = Feature("host_events", controllers=(controller.setup,))
+API servers bound neither the texts of core/v1 Events nor the names in them, but by what etcd
+stores: what waits is cut here, where it is read.
+
+A host has thousands of Events, and any writer of them in one namespace can make that millions. What
+is not taken is dropped as it is decoded: pages of a list are in memory until its end.
+
+Several events are one series if they say the same of objects that one manifest made, as those of
+the pods of a Deployment do. All that is remembered is bounded for each virtual cluster.
+
+Any writer of Events in a namespace may have written its texts. Names of nodes stay; those of
+other virtual clusters' nodes and namespaces, and how many nodes the host has, are left out.
+"""
+
+import asyncio
+import hashlib
+import re
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import msgspec
+from cachetools import LRUCache
+from msgspec import Struct
+
+from karmada_vc_agent.cluster.virtual_clusters import Claim
+from karmada_vc_agent.kube.codec import Page, StructCodec, Unreadable, WatchEvent
+from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue
+from karmada_vc_agent.kube.errors import FORBIDDEN_S
+from karmada_vc_agent.kube.events import Series
+from karmada_vc_agent.kube.flows import TokenBucket
+from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.objects import (
+    Object,
+    annotations_of,
+    key_of,
+    parse_api_version,
+)
+from karmada_vc_agent.model.user_text import cut_words, one_line
+from karmada_vc_agent.model.virtual_cluster import HOST_EVENTS, VirtualCluster
+from karmada_vc_agent.model.vocabulary import TEMPLATE_UID_ANNOTATION
+from karmada_vc_agent.runner.common import FEW_WORKERS, Stores, cluster_of_key
+from karmada_vc_agent.runner.parts import Feature, Parts
+from karmada_vc_agent.translation.context import Names, cluster_of_host_name
+from karmada_vc_agent.translation.restore import names_of, restore_text
+from karmada_vc_agent.work.owners import Owners, Place, manifest_of
+from karmada_vc_agent.work.works import id_of_work
+
+TEXT_AT_MOST = 4096
+"""Characters of a message that are kept."""
+NAME_AT_MOST = 253
+"""No name, kind or UID of an object is longer."""
+COUNT_AT_MOST = 2**31 - 1
+"""Of the field of an Event."""
+
+
+class _EventMeta(Struct, rename="camel", gc=False):
+    """Metadata of an Event, without labels and annotations."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Involved(Struct, rename="camel", gc=False):
+    """The object that an event is about."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+
+    @property
+    def is_sound(self) -> bool:
+        """Return whether there may be such an object at all."""
+        texts = (self.api_version, self.kind, self.name, self.uid)
+        return bool(self.name) and all(len(text) <= NAME_AT_MOST for text in texts)
+
+
+class _EventSeries(Struct, rename="camel", gc=False):
+    """The count and last time of reporters that use events.k8s.io."""
+
+    count: int = 0
+    last_observed_time: str | None = None
+
+
+class HostEvent(Struct, rename="camel"):
+    """An Event; any writer of Events in its namespace may have written all of it."""
+
+    metadata: _EventMeta
+    involved_object: _Involved = msgspec.field(default_factory=_Involved)
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    count: int = 0
+    series: _EventSeries | None = None
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+    event_time: str | None = None
+
+    def __post_init__(self) -> None:
+        self.message = self.message[:TEXT_AT_MOST]
+
+    @property
+    def times(self) -> int:
+        """The number of times that it occurred, at least 1."""
+        return max(1, self.count, self.series.count if self.series else 0)
+
+    @property
+    def first(self) -> str:
+        """The time of the first one, RFC 3339, or ""."""
+        return self.first_timestamp or self.event_time or ""
+
+    @property
+    def last(self) -> str:
+        """The time of the last one, RFC 3339, or ""."""
+        observed = self.series.last_observed_time if self.series else None
+        return observed or self.last_timestamp or self.event_time or ""
+
+
+EVENTS_PATH = "/api/v1/events"
+WARNINGS = {"fieldSelector": "type=Warning"}
+
+
+class FilteringCodec(StructCodec[HostEvent]):
+    """Decodes Events, and leaves out those that `takes` rejects."""
+
+    def __init__(self, takes: Callable[[HostEvent], bool]) -> None:
+        super().__init__(HostEvent)
+        self._takes = takes
+
+    def page(self, content: bytes) -> Page[HostEvent]:
+        """Decode one page. Raises ValueError if it cannot be read as a whole."""
+        return self._filtered(super().page(content))
+
+    def page_by_items(self, content: bytes) -> Page[HostEvent]:
+        """Decode one page item by item. Raises UnreadableError if it is not a list."""
+        return self._filtered(super().page_by_items(content))
+
+    def event(self, line: bytes) -> WatchEvent[HostEvent]:
+        """Decode one line of a watch. Raises UnreadableError if it is not an event."""
+        change = super().event(line)
+        if change.obj is None or self._takes(change.obj):
+            return change
+        return WatchEvent(change.type, None, change.resource_version)
+
+    def _filtered(self, page: Page[HostEvent]) -> Page[HostEvent]:
+        items = [event for event in page.items if self._takes(event)]
+        return Page(items, page.resource_version, page.continue_token, page.unreadable)
+
+
+class PassingStore(Store[HostEvent]):
+    """Notifies its handlers of each event, and stores none."""
+
+    def apply(self, obj: HostEvent) -> None:
+        """Notify of an event from the watch."""
+        self._notify(None, obj)
+
+    def remove(self, obj: HostEvent) -> None:
+        """Do nothing: what was recorded stays recorded."""
+
+    def doubt(self, unreadable: Unreadable) -> None:
+        """Do nothing: an event that cannot be read reports nothing."""
+
+    def replace_all(
+        self,
+        objects: Iterable[HostEvent],
+        version: str = "",
+        unreadable: Sequence[Unreadable] = (),
+        *,
+        is_back: bool = False,
+    ) -> None:
+        """Notify of all that is listed."""
+        del unreadable
+        super().replace_all((), version, is_back=is_back)
+        for event in objects:
+            self._notify(None, event)
+
+    def __iter__(self) -> Iterator[HostEvent]:
+        """Iterate over nothing."""
+        return iter(())
+
+
+WAITING_OF_ONE = 500
+SERIES_OF_ONE = 500
+EVENTS_OF_SERIES = 64
+GATHERED_S = 2.0
+"""Pods fail together, and after a start all events are listed at once: they get one count."""
+REPEATED_AFTER_S = 60.0
+"""A count that only rises is recorded so often at most: the budget of an object is for failures."""
+
+EventName = tuple[str, str]
+"""Host namespace and name of an Event."""
+
+
+@dataclass(slots=True)
+class _Tally:
+    """One series; earlier: the count of events that are not remembered any more."""
+
+    name: str
+    begun_at_s: float
+    counts: OrderedDict[str, int] = field(default_factory=OrderedDict)
+    earlier: int = 0
+    first: str = ""
+    last: str = ""
+    recorded: int = 0
+    recorded_at_s: float = 0.0
+
+    def note(self, event: HostEvent, now: str) -> None:
+        """Count an event, also a repeated one. now: bound of times of edges ahead."""
+        self.counts[event.metadata.uid] = event.times
+        self.counts.move_to_end(event.metadata.uid)
+        if len(self.counts) > EVENTS_OF_SERIES:
+            self.earlier += self.counts.popitem(last=False)[1]
+        first, last = (_stamp(each) or now for each in (event.first, event.last))
+        self.first = min(self.first or first, first, now)
+        self.last = max(self.last, min(last, now))
+
+    @property
+    def series(self) -> Series:
+        """Return what is to be recorded now."""
+        count = self.earlier + sum(self.counts.values())
+        return Series(self.name, min(count, COUNT_AT_MOST), self.first, self.last)
+
+    def wait_s(self, now_s: float) -> float:
+        """Return for how long a new count is not recorded yet."""
+        due_s = (
+            self.recorded_at_s + REPEATED_AFTER_S if self.recorded else self.begun_at_s + GATHERED_S
+        )
+        return max(0.0, due_s - now_s)
+
+
+class Tallies:
+    """The series of one virtual cluster, and its events that wait."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[EventName, HostEvent] = {}
+        self._series: LRUCache[str, _Tally] = LRUCache(SERIES_OF_ONE)
+        self._of_event: LRUCache[str, _Tally] = LRUCache(SERIES_OF_ONE * 2)
+
+    def add(self, event: HostEvent) -> bool:
+        """Have an event wait, in its latest state; return False if there are too many."""
+        name = (event.metadata.namespace, event.metadata.name)
+        if name not in self._waiting and len(self._waiting) >= WAITING_OF_ONE:
+            return False
+        self._waiting[name] = event
+        return True
+
+    def waiting(self, name: EventName) -> HostEvent | None:
+        """Return the event that waits."""
+        return self._waiting.get(name)
+
+    def done(self, event: HostEvent) -> None:
+        """Drop an event, unless it has occurred again meanwhile."""
+        name = (event.metadata.namespace, event.metadata.name)
+        if self._waiting.get(name) is event:
+            del self._waiting[name]
+
+    def of_event(self, event: HostEvent) -> _Tally | None:
+        """Return the series that an event was counted in before."""
+        return self._of_event.get(event.metadata.uid)
+
+    def of(self, now_s: float, *identity: str) -> _Tally:
+        """Return a series by what distinguishes it; the name of its Event is derived from that."""
+        name = series_name(*identity)
+        tally = self._series.get(name)
+        if tally is None:
+            tally = self._series[name] = _Tally(name, now_s)
+        return tally
+
+    def count(self, tally: _Tally, event: HostEvent, now: str) -> None:
+        """Count an event in a series."""
+        tally.note(event, now)
+        self._of_event[event.metadata.uid] = tally
+
+
+def series_name(*identity: str) -> str:
+    """Return what the name of the Event of a series ends with."""
+    return hashlib.sha256("\n".join(identity).encode()).hexdigest()[:16]
+
+
+def _stamp(time: str) -> str:
+    """Return a time of the API server without fractions of a second."""
+    return f"{time[:19]}Z" if time else ""
+
+
+HIDDEN = "..."
+
+_REASON = re.compile(r"[A-Za-z][A-Za-z0-9]{0,127}")
+_WORD = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
+_DNS_NAMESPACE = re.compile(r"[A-Za-z0-9-]+(?=\.(?:svc|pod)(?![A-Za-z0-9-]))")
+_UNSCHEDULABLE = re.compile(r"0/(\d+) nodes are available: (.*)")
+_COUNTED = re.compile(r"(\d+) (.+?)(?=, \d+ |$)")
+_TAINT = re.compile(r"\{([^}:]*)(?:: ([^}]*))?\}")
+_OUTSIDE = ("node affinity/selector", "untolerated taint(s)")
+"""Reasons that hold for nodes outside of the group: its selector, and taints without names."""
+_HEX = re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b[0-9a-f]{12,}\b")
+_COMBINED = "(combined from similar events): "
+"""The prefix of reporters for what they report often."""
+_NUMBER = re.compile(r"\d+")
+
+Taint = tuple[str, str]
+"""(key, value)"""
+
+
+def is_reason(reason: str) -> bool:
+    """Return whether a reason is one, and not a text."""
+    return _REASON.fullmatch(reason) is not None
+
+
+def hub_text(
+    message: str,
+    names: Names,
+    nodes: int,
+    taints: Collection[Taint],
+    is_foreign: Callable[[str], bool],
+) -> str:
+    """Return the message of an event of the host as a virtual cluster may read it, on one line.
+
+    nodes: how many the virtual cluster has. taints: of these. is_foreign: whether a word is the
+    name of something of another virtual cluster.
+    """
+    text = cut_words(one_line(message[:TEXT_AT_MOST]))
+    match = _UNSCHEDULABLE.fullmatch(text)
+    if match:
+        text = _unschedulable(int(match[1]), match[2], nodes, taints)
+    text = _WORD.sub(lambda word: _shown(word[0], is_foreign), text)
+    return restore_text(text, names)
+
+
+def _shown(word: str, is_foreign: Callable[[str], bool]) -> str:
+    """Return a word without what is foreign: it, or the namespace in the DNS name of a Service."""
+    if is_foreign(word):
+        return HIDDEN
+    return _DNS_NAMESPACE.sub(lambda part: HIDDEN if is_foreign(part[0]) else part[0], word)
+
+
+def _unschedulable(total: int, text: str, nodes: int, taints: Collection[Taint]) -> str:
+    """Return why a pod fits on no node, counted over the nodes of the virtual cluster.
+
+    The text after the counts is about preemption, over all nodes of the host.
+    """
+    text = text.partition(". ")[0].removesuffix(".")
+    counted = _COUNTED.findall(text) if text[:1].isdigit() else []
+    others = max(0, total - nodes)
+    kept = []
+    for number, why in counted:
+        count = int(number)
+        if _is_of_others(why, taints):
+            others -= min(count, others)
+            continue
+        if any(mark in why for mark in _OUTSIDE):
+            hidden = min(count, others)
+            count, others = count - hidden, others - hidden
+        if count:
+            kept.append(f"{min(count, nodes)} {why}")
+    reasons = ", ".join(kept) if counted else text
+    return f"0/{nodes} nodes are available{': ' * bool(reasons)}{reasons}."
+
+
+def _is_of_others(why: str, taints: Collection[Taint]) -> bool:
+    """Return whether a reason is a taint that no node of the virtual cluster has."""
+    match = _TAINT.search(why)
+    return "taint" in why and match is not None and (match[1], match[2] or "") not in taints
+
+
+def failure_of(message: str, *names: str) -> str:
+    """Return what the messages about one failure have in common, as a digest.
+
+    names: of objects; pods made for them have names that begin so.
+    """
+    text = _HEX.sub("", message[:TEXT_AT_MOST].removeprefix(_COMBINED))
+    for name in filter(None, names):
+        text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?:-[a-z0-9]+)*(?![A-Za-z0-9-])", "", text)
+    return hashlib.sha256(_NUMBER.sub("", text).encode()).hexdigest()[:12]
+
+
+def is_foreign(
+    stores: Stores, virtual_clusters: Mapping[str, VirtualCluster], cluster: str, word: str
+) -> bool:
+    """Return whether a word is the name of something that a virtual cluster must not read.
+
+    Namespaces count by their claims, nodes by their group, other names by how they are made.
+    """
+    claim = stores.claims.on(word)
+    if claim is not None:
+        return claim.cluster != cluster
+    if stores.nodes.get("", word) is not None:
+        return stores.membership.owner_of(word) != cluster
+    other = cluster_of_host_name(word)
+    if not other:
+        return False
+    owners = (vc.name for vc in virtual_clusters.values() if vc.name_on_host == other)
+    return next(owners, cluster) != cluster
+
+
+COMPONENT = "host-events"
+SETTLES_S = 0.5
+"""Events of several pods arrive in bursts."""
+TAKEN_BURST, TAKEN_QPS = 1000, 20.0
+"""Events of one virtual cluster that are decoded; the others are dropped."""
+LOOKUPS_BURST, LOOKUPS_QPS = 100, 1.0
+"""Those whose object is looked up; the others wait. As many are recorded."""
+WAITS_S = 5.0
+UNSYNCED_S = 0.2
+REFUSED_S = 60.0
+"""An object that had its burst may have one more event in five minutes."""
+
+EventKey = tuple[str, str, str]
+"""Virtual cluster, host namespace and name of an Event of the host."""
+
+
+class _Share(Tallies):
+    """The budgets of one virtual cluster, and its counts."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__()
+        self.taken = TokenBucket(TAKEN_QPS, TAKEN_BURST, clock)
+        self.lookups = TokenBucket(LOOKUPS_QPS, LOOKUPS_BURST, clock)
+        self.records = TokenBucket(LOOKUPS_QPS, LOOKUPS_BURST, clock)
+
+
+class HostEvents:
+    """Its keys are events that wait; the counts of recorded ones are remembered for a while."""
+
+    def __init__(self, parts: Parts) -> None:
+        common, works = parts.common, parts.works
+        self._virtual_clusters = common.virtual_clusters
+        self._stores = common.stores
+        self._works = works.watches.works
+        self._owners = Owners(common.clients.host_events, common.discoveries.host, self._works)
+        self._find_on_host = common.discoveries.host.find
+        self._context_for = works.contexts.context_for
+        self._events = works.events
+        self._clock = common.clock
+        self._shares: defaultdict[str, _Share] = common.scopes.keep_each(
+            lambda: _Share(self._clock.monotonic)
+        )
+
+    # --- keys ---------------------------------------------------------------------------------
+
+    def takes(self, event: HostEvent) -> bool:
+        """Return whether to handle an event at all; called once for each that is decoded."""
+        claim = self._claim_on(event.metadata.namespace)
+        if claim is None or event.type != "Warning" or not is_reason(event.reason):
+            return False
+        if not event.involved_object.is_sound:
+            return False
+        return self._shares[claim.cluster].taken.try_take()
+
+    def keys_of_event(self, _old: HostEvent | None, new: HostEvent | None) -> Iterator[EventKey]:
+        """Yield the key of an event that occurred, and have it wait."""
+        claim = self._claim_on(new.metadata.namespace) if new is not None else None
+        if new is not None and claim is not None and self._shares[claim.cluster].add(new):
+            yield claim.cluster, new.metadata.namespace, new.metadata.name
+
+    def _claim_on(self, namespace: str) -> Claim | None:
+        claim = self._stores.claims.holder_of(namespace)
+        return claim if claim and claim.cluster in self._virtual_clusters else None
+
+    # --- records ------------------------------------------------------------------------------
+
+    async def reconcile(self, key: EventKey) -> Requeue | None:
+        """Record an event that waits on the hub. Raises KubeError."""
+        cluster, namespace, name = key
+        vc = self._virtual_clusters.get(cluster)
+        if vc is None:
+            self._shares.pop(cluster, None)
+            return None
+        share = self._shares[cluster]
+        event = share.waiting((namespace, name))
+        if event is None:
+            return None
+        works, tally = self._works.store(cluster), share.of_event(event)
+        wait_s = 0.0
+        if works is not None and not works.is_synced:
+            wait_s = WAITS_S
+        elif tally is not None:
+            wait_s = tally.wait_s(self._clock.monotonic())
+        elif not share.lookups.try_take():
+            wait_s = WAITS_S
+        again = Requeue(wait_s) if wait_s else await self._mirror(vc, share, event)
+        if again is None:
+            share.done(event)
+        return again
+
+    async def _mirror(self, vc: VirtualCluster, share: _Share, event: HostEvent) -> Requeue | None:
+        """Record an event, or count it; the same of all pods of a manifest is one series."""
+        target = await self._target(vc.name, event)
+        if target is None:
+            return None
+        root, work, manifest = target
+        involved = event.involved_object
+        failure = failure_of(event.message, involved.name, key_of(root).name)
+        # A recreated template is another one.
+        uid = annotations_of(manifest).get(TEMPLATE_UID_ANNOTATION)
+        (group, _, kind), namespace, name = key_of(manifest)
+        identity = (id_of_work(work), group, kind, namespace, name, str(uid or ""))
+        now_s = self._clock.monotonic()
+        tally = share.of(now_s, *identity, event.reason, failure)
+        share.count(tally, event, self._clock.now())
+        series, wait_s = tally.series, tally.wait_s(now_s)
+        if series.count == tally.recorded:
+            return None
+        if wait_s or not share.records.try_take():
+            return Requeue(wait_s or WAITS_S)
+        nodes = self._stores.membership.nodes_of(vc.name)
+        text = hub_text(
+            event.message,
+            names_of(root, self._context_for(vc, id_of_work(work))),
+            len(nodes),
+            {(taint.key, taint.value) for node in nodes for taint in node.spec.taints},
+            partial(is_foreign, self._stores, self._virtual_clusters, vc.name),
+        )
+        if involved.kind != root["kind"]:
+            text = f"{involved.kind} {involved.name}: {text}"
+        text = f"cluster {vc.name}: {text}"
+        if not self._events.warn(COMPONENT, work, manifest, vc.name, event.reason, text, series):
+            return Requeue(REFUSED_S)
+        tally.recorded, tally.recorded_at_s = series.count, now_s
+        return None
+
+    async def _target(self, cluster: str, event: HostEvent) -> tuple[Object, Object, Object] | None:
+        """Return the root that an event is about, in its namespace; its Work and manifest."""
+        involved = event.involved_object
+        gvk = parse_api_version(involved.api_version, involved.kind)
+        resource = await self._find_on_host(gvk)
+        claim = self._claim_on(event.metadata.namespace)
+        if resource is None or not resource.namespaced:
+            return None
+        if claim is None or claim.cluster != cluster:
+            return None
+        place = Place(cluster, event.metadata.namespace, claim.namespace)
+        origin = await self._owners.origin(place, resource, involved.name, involved.uid)
+        work = self._works.get(cluster, origin.work) if origin else None
+        claim = self._claim_on(key_of(origin.root).namespace) if origin else None
+        if origin is None or work is None or claim is None:
+            return None
+        manifest = manifest_of(work, origin.root, claim.namespace)
+        return (origin.root, work, manifest) if manifest is not None else None
+
+
+def setup(parts: Parts) -> ControllerSpec[EventKey]:
+    """Declare the controller."""
+    common, stores = parts.common, parts.common.stores
+    mirror = HostEvents(parts)
+    store = PassingStore(FilteringCodec(mirror.takes))
+    reflector = Reflector(
+        common.clients.host, EVENTS_PATH, store.codec, store, WARNINGS, forbidden_s=FORBIDDEN_S
+    )
+
+    async def watch() -> None:
+        # The claims decide which events are taken.
+        while not stores.namespaces.is_synced:  # noqa: ASYNC110 - once, at the start
+            await asyncio.sleep(UNSYNCED_S)
+        await reflector.run()
+
+    return ControllerSpec(
+        COMPONENT,
+        common.queues.by_cluster(cluster_of_key),
+        mirror.reconcile,
+        FEW_WORKERS,
+        switch=HOST_EVENTS,
+        sources=(Enqueues(store.add_handler, mirror.keys_of_event, SETTLES_S),),
+        runs={"host events": watch},
+    )
+
+
+FEATURE = Feature("host_events", controllers=(setup,))

@@ -7,24 +7,23 @@ from typing import Any, Final, Literal, get_args
 
 from cachetools import LRUCache
 
-from karmada_vc_agent.access.policy_owner import group_labels
-from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.virtual_cluster_sources import (
+from karmada_vc_agent.access.admission import group_labels
+from karmada_vc_agent.cluster.hub_clusters import AgentState
+from karmada_vc_agent.cluster.registration import (
     LiveSettings,
     VirtualClusterSource,
     VirtualClusterSources,
 )
-from karmada_vc_agent.config.declared import settings_of
-from karmada_vc_agent.config.decoding import ConfigError, decode
+from karmada_vc_agent.config.decoding import ConfigError, decode, settings_of
 from karmada_vc_agent.config.loading import completed, field_of
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import items_unless_absent
 from karmada_vc_agent.kube.errors import KubeError
-from karmada_vc_agent.kube.tasks import LogOnce
-from karmada_vc_agent.model.domain import AGENT_LABEL, DOMAIN
+from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.model.objects import Object, dig, uid_of
 from karmada_vc_agent.model.virtual_cluster import Bounds, VirtualCluster
+from karmada_vc_agent.model.vocabulary import AGENT_LABEL, DOMAIN
 from karmada_vc_agent.runner.parts import Described
 
 KIND: Final = "VirtualCluster"

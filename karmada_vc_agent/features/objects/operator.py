@@ -30,11 +30,10 @@ from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, itself, s
 from karmada_vc_agent.kube.errors import KubeError, NotFoundError, UnreachableError
 from karmada_vc_agent.kube.informers import wait_all_synced
 from karmada_vc_agent.kube.transport import Credentials, keepalive_socket
-from karmada_vc_agent.model.domain import DOMAIN
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.vocabulary import DOMAIN
 from karmada_vc_agent.runner.common import FEW_WORKERS
-from karmada_vc_agent.runner.conditions import conditions_of_objects
-from karmada_vc_agent.runner.parts import Parts, check_permitted, removal_of
+from karmada_vc_agent.runner.parts import Parts, check_permitted, conditions_of_objects, removal_of
 from karmada_vc_agent.work.removal import Removal
 
 _log = logging.getLogger(__name__)

@@ -19,12 +19,11 @@ from karmada_vc_agent.cluster.rules.conditions import (
 from karmada_vc_agent.features.objects.definitions import PATH, Definition, Definitions, Phase
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.errors import NotFoundError
-from karmada_vc_agent.model.objects import Object, maps_at, timestamp
-from karmada_vc_agent.model.patches import merge_patch
-from karmada_vc_agent.model.texts import listed
+from karmada_vc_agent.model.objects import Object, maps_at, merge_patch, timestamp
+from karmada_vc_agent.model.user_text import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.parts import Parts
-from karmada_vc_agent.work.rules.work_conditions import applied_of
+from karmada_vc_agent.work.works import applied_of
 
 REGISTERED = ConditionType(
     "Registered",

@@ -1,7 +1,7 @@
 """Admission policies of the host: whether they are installed and enforced."""
 
 from karmada_vc_agent.features.policies import policy_status
-from karmada_vc_agent.features.policies.conditions import CONDITIONS, PlacementState
+from karmada_vc_agent.features.policies.policy_status import CONDITIONS, PlacementState
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.parts import Feature
 

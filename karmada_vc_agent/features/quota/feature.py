@@ -1,14 +1,279 @@
-"""One quota for each virtual cluster, divided over its namespaces (ADR 14)."""
+"""One quota for each virtual cluster, divided over its namespaces (ADR 14).
 
-from collections.abc import Iterator
+One reconcile reads all its ResourceQuotas and takes one step: it lowers what is too much, and
+raises what the server has confirmed to be free. That confirmation, a change of a quota's status,
+enqueues the next step. The share of a namespace that is held, or ends, stays; the others divide
+the rest.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
-from karmada_vc_agent.features.quota import controller
-from karmada_vc_agent.features.quota.controller import Divisions
+from karmada_vc_agent.cluster.virtual_clusters import CLUSTER_INDEX, Phase, claims_in, hold_of
+from karmada_vc_agent.features.quota.shares import (
+    POD_COUNTS,
+    Pending,
+    amounts_of,
+    divide,
+    left_of,
+    next_hard,
+    pending,
+    quantities_of,
+    requested_by,
+    settled,
+    share_of,
+)
+from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue, RetryError, same
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.errors import KubeError, NotFoundError
+from karmada_vc_agent.kube.flows import for_each
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
-from karmada_vc_agent.runner.common import Common
-from karmada_vc_agent.runner.parts import ConditionSpec, Feature
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, plural
+from karmada_vc_agent.runner.common import FEW_WORKERS, Common
+from karmada_vc_agent.runner.parts import ConditionSpec, Feature, Parts
 from karmada_vc_agent.telemetry.metrics import Sample
+from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME
+from karmada_vc_agent.work.namespace_content import QUOTAS, NamespaceShares
+
+STALLED_AFTER_S = 10.0
+"""A division in progress waits for the server now and then, each time for less than a second."""
+
+
+class Divisions(NamespaceShares):
+    """The state of each division: what it waits for; a long wait is a stall."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._waiting: dict[str, tuple[Pending, float] | None] = {}
+        self._shown: dict[str, Pending | None] = {}
+        self._new: dict[str, dict[str, asyncio.Event]] = {}
+
+    def note(self, cluster: str, pending: Pending | None) -> bool:
+        """Record what a division waits for, None = it is complete; return if a stall changes.
+
+        While it waits for the same reason in one of the namespaces of before, it is the same wait,
+        however many others are added: a busy hub adds some all the time.
+        """
+        before, since = self._waiting.get(cluster), self._clock()
+        if pending is not None and before is not None and before[0].overlaps(pending):
+            since = before[1]
+        self._waiting[cluster] = (pending, since) if pending is not None else None
+        stalled, shown = self.stalled(cluster), self._shown.get(cluster)
+        self._shown[cluster] = stalled
+        return stalled != shown
+
+    def forget(self, cluster: str) -> None:
+        """Forget a virtual cluster that has no quota any more, or is not served."""
+        self._waiting.pop(cluster, None)
+        self._shown.pop(cluster, None)
+        self.settle(cluster, tuple(self._new.get(cluster, ())))
+
+    def expect(self, cluster: str, namespace: str) -> None:
+        """Record a host namespace whose quota was just created, and has no share yet."""
+        self._new.setdefault(cluster, {}).setdefault(namespace, asyncio.Event())
+
+    def settle(self, cluster: str, namespaces: Iterable[str]) -> None:
+        """Record namespaces in which the host enforces their shares."""
+        new = self._new.get(cluster, {})
+        for namespace in namespaces:
+            if namespace in new:
+                new.pop(namespace).set()
+
+    async def share(self, cluster: str, namespace: str) -> None:
+        """Wait until a new namespace has its share, no longer than until a division stalls."""
+        event = self._new.get(cluster, {}).get(namespace)
+        if event is None or self.stalled(cluster) is not None:
+            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(event.wait(), STALLED_AFTER_S)
+        self.settle(cluster, [namespace])
+
+    def is_checked(self, cluster: str) -> bool:
+        """Return whether the quota of a virtual cluster was checked yet."""
+        return cluster in self._waiting
+
+    def stalled(self, cluster: str) -> Pending | None:
+        """Return what a division has been waiting for too long, or None."""
+        waiting = self._waiting.get(cluster)
+        if waiting is None or self._clock() - waiting[1] < STALLED_AFTER_S:
+            return None
+        return waiting[0]
+
+    def all(self) -> dict[str, bool]:
+        """Return virtual cluster -> whether the division of its quota is stalled."""
+        return {cluster: self.stalled(cluster) is not None for cluster in self._waiting}
+
+
+_log = logging.getLogger(__name__)
+
+_WATCHED = frozenset(("list", "watch"))
+WORKLOADS = tuple(
+    Resource(GroupVersionKind(kind.group, "v1", kind.kind), plural(kind), True, _WATCHED)
+    for kind in POD_COUNTS
+)
+"""Kinds that declare their number of pods."""
+_KINDS = frozenset((QUOTAS.gvk, *(resource.gvk for resource in WORKLOADS)))
+SETTLES_S = 0.05
+"""Changes of quotas and workloads come in bursts, but pods wait for the result."""
+
+_ByNamespace = dict[str, dict[str, int]]
+
+
+def keys_of_object(
+    virtual_clusters: Mapping[str, VirtualCluster], old: Object | None, new: Object | None
+) -> Iterator[str]:
+    """Yield the virtual cluster of a changed quota or workload, if it has a quota."""
+    obj = new or old or {}
+    cluster = labels_of(obj).get(CLUSTER_LABEL, "")
+    vc = virtual_clusters.get(cluster)
+    if vc is not None and vc.quota and gvk_of(obj) in _KINDS:
+        yield cluster
+
+
+def keys_of_namespace(
+    virtual_clusters: Container[str], old: Object | None, new: Object | None
+) -> Iterator[str]:
+    """Yield the virtual clusters of a changed namespace."""
+    for claim in claims_in(old, new):
+        if claim.cluster in virtual_clusters:
+            yield claim.cluster
+
+
+class QuotaController:
+    """Fills the quotas of the namespaces; the key is the virtual cluster."""
+
+    def __init__(self, parts: Parts) -> None:
+        common = parts.common
+        self._host = common.clients.host
+        self._store_of = parts.works.store_of
+        self._claims = common.stores.claims
+        self._membership = common.stores.membership
+        self._virtual_clusters = common.virtual_clusters
+        self._divisions = common.part(Divisions)
+        self._status_due = common.signals.status_due
+
+    async def reconcile(self, name: str) -> Requeue | None:
+        """Take the next step towards the division. Raises KubeError, RetryError."""
+        vc = self._virtual_clusters.get(name)
+        if vc is None or not vc.quota:
+            self._divisions.forget(name)
+            return None
+        try:
+            waits_for = await self._step(name, vc)
+        except KubeError as error:
+            self._note(name, Pending("NotWritten", str(error)))
+            raise
+        except RetryError as error:
+            self._note(name, Pending("NotKnown", str(error)))
+            raise
+        self._note(name, waits_for)
+        return Requeue(STALLED_AFTER_S) if waits_for is not None else None
+
+    def _note(self, name: str, waits_for: Pending | None) -> None:
+        """Record what the division waits for; report that it stalls, and that it continues."""
+        if self._divisions.note(name, waits_for):
+            self._status_due.emit(name)
+
+    async def _step(self, name: str, vc: VirtualCluster) -> Pending | None:
+        """Write the next step; return what the division then waits for."""
+        quotas = {
+            quota["metadata"]["namespace"]: quota
+            for quota in self._labelled(name, QUOTAS)
+            if quota["metadata"]["name"] == QUOTA_NAME  # there may be others in addition
+            and self._claims.cluster_on(quota["metadata"]["namespace"]) == name
+        }
+        requested, rolling = self._requested(vc)
+        shares = {
+            ns: share_of(quota, requested.get(ns, {}), rolling.get(ns, {}))
+            for ns, quota in quotas.items()
+        }
+        missing = self._namespaces(name) - shares.keys()
+        kept = [namespace for namespace in shares if not self._may_write(namespace)]
+        total = left_of(amounts_of(vc.quota), [shares.pop(namespace) for namespace in kept])
+        targets = divide(total, shares)
+        self._divisions.settle(name, settled(total, shares, targets))
+        step = next_hard(total, shares, targets, may_raise=not missing)
+        changed = [namespace for namespace in step if step[namespace] != shares[namespace].hard]
+
+        async def write(namespace: str) -> None:
+            await self._write(vc, quotas[namespace], step[namespace])
+
+        await for_each(changed, write)
+        return pending(total, shares, targets, step, missing)
+
+    def _namespaces(self, cluster: str) -> set[str]:
+        """Return the host namespaces that are claimed, and neither released nor being deleted."""
+        claimed = self._claims.of(cluster).values()
+        return {name for name in claimed if self._claims.phase(name) is Phase.CLAIMED}
+
+    def _may_write(self, namespace: str) -> bool:
+        """Return whether the share of a namespace may change: it is claimed, and not held."""
+        is_held = hold_of(self._claims.store.get("", namespace)) is not None
+        return self._claims.phase(namespace) is Phase.CLAIMED and not is_held
+
+    async def _write(self, vc: VirtualCluster, quota: Object, hard: Mapping[str, int]) -> None:
+        namespace = quota["metadata"]["namespace"]
+        quantities = quantities_of(hard)
+        extra = {"virtual_cluster": vc.name, "namespace": namespace, "hard": str(quantities)}
+        _log.debug("Writing quota", extra=extra)
+        spec = {**(quota.get("spec") or {}), "hard": quantities}
+        try:
+            answer = await self._host.replace(
+                QUOTAS.path(namespace, QUOTA_NAME), {**quota, "spec": spec}
+            )
+        except NotFoundError:
+            return  # the namespaces controller recreates it
+        store = self._store_of(QUOTAS)
+        if store is not None:
+            store.observe(answer)
+
+    def _requested(self, vc: VirtualCluster) -> tuple[_ByNamespace, _ByNamespace]:
+        """Return the requests of the workloads in each host namespace, normally and in rollouts."""
+        nodes = len(self._membership.nodes_of(vc.name))
+        sums: tuple[_ByNamespace, _ByNamespace] = ({}, {})
+        for workload in self._labelled(vc.name, *WORKLOADS):
+            namespace = workload["metadata"]["namespace"]
+            for by_namespace, amounts in zip(
+                sums, requested_by(workload, vc.limits, nodes), strict=True
+            ):
+                total = by_namespace.setdefault(namespace, {})
+                for name, amount in amounts.items():
+                    total[name] = total.get(name, 0) + amount
+        return sums
+
+    def _labelled(self, cluster: str, *resources: Resource) -> list[Object]:
+        """Return the objects of a virtual cluster, of all these resources."""
+        stores = [(resource, self._store_of(resource)) for resource in resources]
+        for resource, store in stores:
+            if store is None or not store.is_synced:
+                raise RetryError(f"{resource.plural} of the host are not listed yet")
+        indexed = (store.by_index(CLUSTER_INDEX, cluster) for _, store in stores if store)
+        return [obj for objects in indexed for obj in objects]
+
+
+def setup(parts: Parts) -> ControllerSpec[str]:
+    """Declare the controller."""
+    common, vcs = parts.common, parts.common.virtual_clusters
+    controller = QuotaController(parts)
+    objects, namespaces = common.signals.own_object.subscribe, common.stores.namespaces.add_handler
+    return ControllerSpec(
+        "quotas",
+        common.queues.by_name(),
+        controller.reconcile,
+        FEW_WORKERS,
+        sources=(
+            Enqueues(objects, partial(keys_of_object, vcs), SETTLES_S),
+            Enqueues(namespaces, partial(keys_of_namespace, vcs), SETTLES_S),
+        ),
+        resync_keys=same,
+    )
+
 
 QUOTA_DIVIDED = ConditionType(
     "QuotaDivided",
@@ -56,7 +321,7 @@ def _prepare(common: Common) -> None:
 FEATURE = Feature(
     "quota",
     prepare=_prepare,
-    controllers=(controller.setup,),
+    controllers=(setup,),
     conditions=CONDITIONS,
     metrics="features/quota/metrics.yaml",
 )

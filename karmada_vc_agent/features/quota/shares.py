@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from karmada_vc_agent.model import kinds, quantity
+from karmada_vc_agent.model import quantity, vocabulary
 from karmada_vc_agent.model.objects import GroupKind, Object, dig, gvk_of
 
 Amounts = Mapping[str, int]
@@ -257,12 +257,12 @@ PodCount = Callable[[Object, int], tuple[int, int]]
 """(workload, nodes) -> its number of pods, and the additional ones during a rollout."""
 
 POD_COUNTS: Mapping[GroupKind, PodCount] = {
-    kinds.DEPLOYMENT: _rolling_replicas,
-    kinds.STATEFUL_SET: _replicas,
-    kinds.DAEMON_SET: _one_for_each_node,
-    kinds.REPLICA_SET: _replicas,
+    vocabulary.DEPLOYMENT: _rolling_replicas,
+    vocabulary.STATEFUL_SET: _replicas,
+    vocabulary.DAEMON_SET: _one_for_each_node,
+    vocabulary.REPLICA_SET: _replicas,
     GroupKind("", "ReplicationController"): _replicas,
-    kinds.JOB: _parallelism,
+    vocabulary.JOB: _parallelism,
 }
 """Kinds that declare their number of pods; all are served in version v1."""
 

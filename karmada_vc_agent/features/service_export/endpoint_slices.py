@@ -16,7 +16,7 @@ joined by dots; each adds two labels and a finalizer of its own.
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from karmada_vc_agent.cluster.claims import claim_of, claims_in
+from karmada_vc_agent.cluster.virtual_clusters import claim_of, claims_in
 from karmada_vc_agent.kube.controller import (
     ControllerSpec,
     Enqueues,
@@ -27,14 +27,7 @@ from karmada_vc_agent.kube.controller import (
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model import karmada
-from karmada_vc_agent.model.karmada import (
-    MADE_BY_KARMADA,
-    execution_namespace,
-    is_report,
-    work_name,
-)
-from karmada_vc_agent.model.kinds import SLICE_MANAGED_BY_LABEL
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import (
     GroupKind,
     GroupVersionKind,
@@ -46,9 +39,21 @@ from karmada_vc_agent.model.objects import (
     labels_of,
     maps_at,
 )
-from karmada_vc_agent.model.setting import ENDPOINT_SLICE_COLLECT, MULTI_CLUSTER_SERVICE
-from karmada_vc_agent.model.setting import SERVICE_EXPORT as SERVICE_EXPORT_SWITCH
-from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
+from karmada_vc_agent.model.virtual_cluster import (
+    ENDPOINT_SLICE_COLLECT,
+    MULTI_CLUSTER_SERVICE,
+    HostNamespace,
+    VirtualCluster,
+    VirtualNamespace,
+)
+from karmada_vc_agent.model.virtual_cluster import SERVICE_EXPORT as SERVICE_EXPORT_SWITCH
+from karmada_vc_agent.model.vocabulary import (
+    MADE_BY_KARMADA,
+    SLICE_MANAGED_BY_LABEL,
+    execution_namespace,
+    is_report,
+    work_name,
+)
 from karmada_vc_agent.runner.common import FEW_WORKERS, cluster_of_key
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.translation.restore import restore
@@ -57,7 +62,7 @@ from karmada_vc_agent.work.works import is_applied, is_trimmed, work_path
 
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 
-_MANAGED_LISTS = (karmada.MANAGED_ANNOTATIONS_ANNOTATION, karmada.MANAGED_LABELS_ANNOTATION)
+_MANAGED_LISTS = (vocabulary.MANAGED_ANNOTATIONS_ANNOTATION, vocabulary.MANAGED_LABELS_ANNOTATION)
 
 
 class Reporter(NamedTuple):
@@ -76,16 +81,16 @@ class Reporter(NamedTuple):
 SERVICE_EXPORT_REPORTER = Reporter(
     "ServiceExport",
     GroupKind("multicluster.x-k8s.io", "ServiceExport"),
-    karmada.EXPORT_NAMESPACE_LABEL,
-    karmada.EXPORT_NAME_LABEL,
-    karmada.ENDPOINT_SLICE_FINALIZER,
+    vocabulary.EXPORT_NAMESPACE_LABEL,
+    vocabulary.EXPORT_NAME_LABEL,
+    vocabulary.ENDPOINT_SLICE_FINALIZER,
 )
 MULTI_CLUSTER_SERVICE_REPORTER = Reporter(
     "MultiClusterService",
     GroupKind("networking.karmada.io", "MultiClusterService"),
-    karmada.MULTI_CLUSTER_SERVICE_NAMESPACE_LABEL,
-    karmada.MULTI_CLUSTER_SERVICE_NAME_LABEL,
-    karmada.DISPATCH_FINALIZER,
+    vocabulary.MULTI_CLUSTER_SERVICE_NAMESPACE_LABEL,
+    vocabulary.MULTI_CLUSTER_SERVICE_NAME_LABEL,
+    vocabulary.DISPATCH_FINALIZER,
 )
 REPORTERS = (SERVICE_EXPORT_REPORTER, MULTI_CLUSTER_SERVICE_REPORTER)
 
@@ -93,7 +98,7 @@ REPORTERS = (SERVICE_EXPORT_REPORTER, MULTI_CLUSTER_SERVICE_REPORTER)
 def reported_services(work: Object) -> set[tuple[str, str]]:
     """Return (namespace, name) of the Services that a report is about, in virtual names."""
     labels = labels_of(work)
-    if not karmada.is_report(work):
+    if not vocabulary.is_report(work):
         return set()
     services = {(labels.get(r.namespace_label), labels.get(r.name_label)) for r in REPORTERS}
     return {(namespace, name) for namespace, name in services if namespace and name}
@@ -130,9 +135,9 @@ def report_of(
     namespace: the execution namespace. reporters: added to those that the existing Work names.
     """
     meta = endpoint_slice["metadata"]
-    name = karmada.work_name("EndpointSlice", meta["name"], meta["namespace"])
+    name = vocabulary.work_name("EndpointSlice", meta["name"], meta["namespace"])
     base: Object = existing or {
-        "apiVersion": karmada.WORK_API,
+        "apiVersion": vocabulary.WORK_API,
         "kind": "Work",
         "metadata": {"name": name, "namespace": namespace},
     }
@@ -143,7 +148,7 @@ def report_of(
         labels[reporter.namespace_label] = meta["namespace"]
         labels[reporter.name_label] = service
         finalizers += [reporter.finalizer] if reporter.finalizer not in finalizers else []
-    labels[karmada.REPORTED_BY_LABEL] = ".".join(
+    labels[vocabulary.REPORTED_BY_LABEL] = ".".join(
         dict.fromkeys((*_reporter_names(base), *(reporter.name for reporter in reporters)))
     )
     manifest = _manifest(endpoint_slice, uid, namespace, name, labels)
@@ -169,30 +174,32 @@ def without_reporters(work: Object, ended: Collection[Reporter]) -> Object | Non
         return None
     dropped = {label for r in leaving for label in (r.namespace_label, r.name_label)}
     labels = {key: value for key, value in labels_of(work).items() if key not in dropped}
-    labels[karmada.REPORTED_BY_LABEL] = ".".join(left)
+    labels[vocabulary.REPORTED_BY_LABEL] = ".".join(left)
     return {**work, "metadata": {**work["metadata"], "labels": labels}}
 
 
 def _reporter_names(work: Object) -> list[str]:
-    return [name for name in labels_of(work).get(karmada.REPORTED_BY_LABEL, "").split(".") if name]
+    return [
+        name for name in labels_of(work).get(vocabulary.REPORTED_BY_LABEL, "").split(".") if name
+    ]
 
 
 def _manifest(
     endpoint_slice: Object, uid: str, namespace: str, name: str, work_labels: Object
 ) -> Object:
     """Return the manifest with the labels of contract 5.2, so that the hub's webhook adds none."""
-    labels = {**labels_of(endpoint_slice), karmada.MANAGED_LABEL: "true"}
-    if work_labels.get(karmada.WORK_PERMANENT_ID_LABEL):
-        labels[karmada.WORK_PERMANENT_ID_LABEL] = work_labels[karmada.WORK_PERMANENT_ID_LABEL]
+    labels = {**labels_of(endpoint_slice), vocabulary.MANAGED_LABEL: "true"}
+    if work_labels.get(vocabulary.WORK_PERMANENT_ID_LABEL):
+        labels[vocabulary.WORK_PERMANENT_ID_LABEL] = work_labels[vocabulary.WORK_PERMANENT_ID_LABEL]
     annotations = {
         **annotations_of(endpoint_slice),
-        karmada.TEMPLATE_UID_ANNOTATION: uid,
-        karmada.WORK_NAME_ANNOTATION: name,
-        karmada.WORK_NAMESPACE_ANNOTATION: namespace,
+        vocabulary.TEMPLATE_UID_ANNOTATION: uid,
+        vocabulary.WORK_NAME_ANNOTATION: name,
+        vocabulary.WORK_NAMESPACE_ANNOTATION: namespace,
     }
     managed = sorted({*annotations, *_MANAGED_LISTS})
-    annotations[karmada.MANAGED_ANNOTATIONS_ANNOTATION] = ",".join(managed)
-    annotations[karmada.MANAGED_LABELS_ANNOTATION] = ",".join(sorted(labels))
+    annotations[vocabulary.MANAGED_ANNOTATIONS_ANNOTATION] = ",".join(managed)
+    annotations[vocabulary.MANAGED_LABELS_ANNOTATION] = ",".join(sorted(labels))
     metadata = {**endpoint_slice["metadata"], "labels": labels, "annotations": annotations}
     return {**endpoint_slice, "metadata": metadata}
 

@@ -8,19 +8,19 @@ from collections import defaultdict
 from collections.abc import Container, Iterator
 from functools import partial
 
-from karmada_vc_agent.cluster.claims import claims_in
+from karmada_vc_agent.cluster.virtual_clusters import claims_in
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue
 from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
-from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import (
     SERVICE_NAMES_NONE,
     HostNamespace,
     VirtualNamespace,
 )
+from karmada_vc_agent.model.vocabulary import AGENT_LABEL
 from karmada_vc_agent.runner.parts import Feature, Parts
-from karmada_vc_agent.translation.dns_names import rewrite_rules
+from karmada_vc_agent.translation.placement import rewrite_rules
 
 _log = logging.getLogger(__name__)
 

@@ -1,17 +1,159 @@
-"""Maintenance windows: what is new in Works waits for them (ADR 43)."""
+"""Maintenance windows: what is new in Works waits for them (ADR 43).
 
-from collections.abc import Sequence
+What was applied is recorded by a digest on its object, which outlives this process, and by its
+manifest as long as this process runs. Drift is corrected by the manifest that was applied; an
+object without a recorded manifest is left alone until the window opens.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
+from karmada_vc_agent.cluster.hub_clusters import digest
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
-from karmada_vc_agent.features.windows.window_state import Windows, WindowStates
-from karmada_vc_agent.kube.controller import first_of, itself
-from karmada_vc_agent.model.texts import listed
+from karmada_vc_agent.cluster.virtual_clusters import Scopes
+from karmada_vc_agent.kube.controller import Signal, first_of, itself
+from karmada_vc_agent.model.objects import Object, ObjectKey, annotations_of, gvk_of, key_of
+from karmada_vc_agent.model.quantity import WindowState, parse_windows, window_state
+from karmada_vc_agent.model.user_text import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.model.windows import WindowState
+from karmada_vc_agent.model.vocabulary import APPLIED_ANNOTATION, cluster_of_work, matches_any
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.parts import ConditionSpec, Feature, Parts
+from karmada_vc_agent.translation.translate import HostObject
+from karmada_vc_agent.work.host_objects import HostObjects
+from karmada_vc_agent.work.reporting import Target, WindowGate, WorkManifest
+
+CHECK_S = 15.0
+"""The clock may be set, and settings may change."""
+_OPEN = WindowState(is_open=True)
+
+
+class WindowStates:
+    """The states of all windows; changed: emits a virtual cluster whose window opened or closed.
+
+    now: an aware time. Without a window a virtual cluster is always open.
+    """
+
+    def __init__(
+        self, virtual_clusters: Mapping[str, VirtualCluster], now: Callable[[], datetime]
+    ) -> None:
+        self._virtual_clusters = virtual_clusters
+        self._now = now
+        self._was_open: dict[str, bool] = {}
+        self.changed: Signal[[str]] = Signal()
+
+    def of(self, vc: VirtualCluster) -> WindowState:
+        """Return whether a virtual cluster takes changes, and until when that is so."""
+        return window_state(parse_windows(vc.window), self._now()) if vc.window else _OPEN
+
+    def check(self) -> float:
+        """Emit the windows that opened or closed; return the seconds until the next one does."""
+        now, next_s = self._now(), CHECK_S
+        before, self._was_open = self._was_open, {}
+        for name, vc in self._virtual_clusters.items():
+            state = self.of(vc)
+            self._was_open[name] = state.is_open
+            if state.until is not None:
+                next_s = min(next_s, (state.until - now).total_seconds())
+            if before.get(name, state.is_open) != state.is_open:
+                self.changed.emit(name)
+        return max(next_s, 0.0)
+
+    async def run(self) -> None:
+        """Emit windows when they open and close, until cancelled."""
+        while True:  # noqa: ASYNC110 - time passes without an event
+            await asyncio.sleep(self.check() + 0.01)
+
+
+class Windows(WindowGate):
+    """Decides what waits; remembers the manifests that were applied.
+
+    may_hold: whether a host namespace may hold an object; in others the agent may not even read.
+    """
+
+    def __init__(
+        self,
+        states: WindowStates,
+        host_objects: HostObjects,
+        may_hold: Callable[[str], Awaitable[bool]],
+        scopes: Scopes,
+    ) -> None:
+        self._states = states
+        self._host_objects = host_objects
+        self._may_hold = may_hold
+        self._applied: dict[str, dict[ObjectKey, Object]] = scopes.keep_by(cluster_of_work)
+
+    def marked(self, target: Target) -> Target:
+        """Return a target whose object says which manifest it is from, if that may ever wait."""
+        if not may_wait(target):
+            return target
+        mark = digest(target.manifest)
+        return replace(target, objects=tuple(_with_mark(each, mark) for each in target.objects))
+
+    async def closed_for(self, target: Target, *, is_known: bool) -> WindowState | None:
+        """Return the window that a manifest waits for; None if it may be applied now.
+
+        is_known: whether the hub has that all of this generation was applied. Raises KubeError and
+        what the rules raise.
+        """
+        if not may_wait(target):
+            return None
+        state = self._states.of(target.vc)
+        if state.is_open or await self._was_applied(target, is_known=is_known):
+            return None
+        return state
+
+    def note(self, item: WorkManifest) -> None:
+        """Remember that a manifest was applied."""
+        if item.vc.window:
+            self._applied.setdefault(item.work, {})[key_of(item.manifest)] = item.manifest
+
+    def former(self, item: WorkManifest) -> WorkManifest | None:
+        """Return the manifest that was applied for the same object; None if none is recorded."""
+        manifest = self._applied.get(item.work, {}).get(key_of(item.manifest))
+        return None if manifest is None else WorkManifest(item.vc, manifest, item.work)
+
+    def forget_work(self, work: str) -> None:
+        """Forget a deleted Work, `<execution namespace>/<name>`."""
+        self._applied.pop(work, None)
+
+    async def _was_applied(self, target: Target, *, is_known: bool) -> bool:
+        """Return whether the object is from this very manifest, or was until it drifted."""
+        key, desired = target.object.host_key, target.object.obj
+        live = None
+        if not key.namespace or await self._may_hold(key.namespace):
+            live = await self._host_objects.live(target.resource, key.namespace, key.name)
+        mark = annotations_of(live or {}).get(APPLIED_ANNOTATION)
+        if mark is not None:
+            return mark == annotations_of(desired).get(APPLIED_ANNOTATION)
+        if is_known or self._host_objects.wrote(desired) or self._is_noted(target):
+            return True
+        # Written before there was a window, by another process.
+        check = target.check_of(target.object)
+        return live is not None and not await self._host_objects.differs(desired, live, check)
+
+    def _is_noted(self, target: Target) -> bool:
+        noted = self._applied.get(target.work, {}).get(key_of(target.manifest))
+        return noted is not None and digest(noted) == digest(target.manifest)
+
+
+def may_wait(target: Target) -> bool:
+    """Return whether a manifest waits for a window whenever that is closed."""
+    if not target.vc.window or not target.strategy.waits_for_window:
+        return False
+    gvk = gvk_of(target.manifest)
+    return not matches_any(target.vc.window_passes, gvk.group, gvk.kind)
+
+
+def _with_mark(translated: HostObject, mark: str) -> HostObject:
+    metadata = translated.obj["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), APPLIED_ANNOTATION: mark}
+    obj = {**translated.obj, "metadata": {**metadata, "annotations": annotations}}
+    return replace(translated, obj=obj)
+
 
 TAKES_CHANGES = ConditionType(
     "TakesChanges",

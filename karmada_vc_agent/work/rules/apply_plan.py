@@ -17,8 +17,7 @@ import json
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from karmada_vc_agent.model import domain, karmada, kinds
-from karmada_vc_agent.model.domain import WRITTEN_ANNOTATION
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import (
     GroupKind,
     Object,
@@ -31,14 +30,15 @@ from karmada_vc_agent.model.objects import (
     put,
 )
 from karmada_vc_agent.model.quantity import read
+from karmada_vc_agent.model.vocabulary import WRITTEN_ANNOTATION
 from karmada_vc_agent.work.rules import ownership
 from karmada_vc_agent.work.rules.server_changes import completed, prune
 
 _NOT_CONTENT = ("metadata", "status")
 
-_UNCOUNTED = frozenset(("", "autoscaling", "coordination.k8s.io", kinds.RBAC_GROUP))
+_UNCOUNTED = frozenset(("", "autoscaling", "coordination.k8s.io", vocabulary.RBAC_GROUP))
 """Groups of kinds whose changes the server does not count: a mark would say nothing of them."""
-_COUNTED = frozenset((kinds.POD,))
+_COUNTED = frozenset((vocabulary.POD,))
 """Kinds of these groups whose changes it counts."""
 
 
@@ -211,7 +211,7 @@ def needs_update(desired: Object, live: Object, remembered: str | None) -> bool:
     )
 
 
-APPLIED_FIRST = frozenset((kinds.NAMESPACE, kinds.CUSTOM_RESOURCE_DEFINITION))
+APPLIED_FIRST = frozenset((vocabulary.NAMESPACE, vocabulary.CUSTOM_RESOURCE_DEFINITION))
 """What all others may need."""
 
 ObjectId = tuple[GroupKind, str, str]
@@ -279,19 +279,19 @@ def plan_leave(live: Object, cluster: str) -> Object | None:
 
 def is_shared(live: Object) -> bool:
     """Return whether an agent created this object to be shared."""
-    return labels_of(live).get(domain.SHARED_LABEL) == "true"
+    return labels_of(live).get(vocabulary.SHARED_LABEL) == "true"
 
 
 def with_owners(obj: Object, owners: Mapping[str, str]) -> Object:
     """Return an object with its owners recorded; owners: as `owners_of` returns them."""
     text = json.dumps(owners, sort_keys=True, separators=(",", ":"))
-    return put(obj, text, "metadata", "annotations", domain.OWNERS_ANNOTATION)
+    return put(obj, text, "metadata", "annotations", vocabulary.OWNERS_ANNOTATION)
 
 
 def owners_of(live: Object) -> dict[str, str]:
     """Return virtual cluster -> hash of what it desires, without malformed entries."""
     try:
-        owners = json.loads(annotations_of(live).get(domain.OWNERS_ANNOTATION, "{}"))
+        owners = json.loads(annotations_of(live).get(vocabulary.OWNERS_ANNOTATION, "{}"))
     except ValueError:
         return {}
     items = owners.items() if isinstance(owners, dict) else ()
@@ -336,7 +336,7 @@ def _content(obj: Object) -> Object:
         own = {
             key: value
             for key, value in pairs.items()
-            if not karmada.is_karmada_key(key) and not domain.is_ours(key)
+            if not vocabulary.is_karmada_key(key) and not vocabulary.is_ours(key)
         }
         if own:
             content[f"metadata.{name}"] = own

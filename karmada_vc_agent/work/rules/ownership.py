@@ -7,13 +7,7 @@ when the Cluster was not Ready (contract 1.9).
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
-from karmada_vc_agent.model import domain, karmada, kinds
-from karmada_vc_agent.model.domain import (
-    BY_GATEWAY_ANNOTATION,
-    CLUSTER_LABEL,
-    WORK_ANNOTATION,
-)
-from karmada_vc_agent.model.karmada import execution_namespace
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import (
     GroupKind,
     GroupVersionKind,
@@ -24,13 +18,19 @@ from karmada_vc_agent.model.objects import (
     maps_at,
     text_at,
 )
+from karmada_vc_agent.model.vocabulary import (
+    BY_GATEWAY_ANNOTATION,
+    CLUSTER_LABEL,
+    WORK_ANNOTATION,
+    execution_namespace,
+)
 
 _CONFLICT_OVERWRITE = "overwrite"
 
 
 def is_managed(live: Object) -> bool:
     """Return whether a Karmada created the live object, maybe not ours (trap 23)."""
-    return labels_of(live).get(karmada.MANAGED_LABEL) == "true"
+    return labels_of(live).get(vocabulary.MANAGED_LABEL) == "true"
 
 
 def may_replace(desired: Object, live: Object, former: Container[str] = ()) -> bool:
@@ -39,13 +39,13 @@ def may_replace(desired: Object, live: Object, former: Container[str] = ()) -> b
     Never for an object of another virtual cluster, whatever the manifest says. former: earlier
     names of its own. Source: contract 5.5 step 1, trap 23.
     """
-    owner = labels_of(live).get(domain.CLUSTER_LABEL)
-    own = labels_of(desired).get(domain.CLUSTER_LABEL)
+    owner = labels_of(live).get(vocabulary.CLUSTER_LABEL)
+    own = labels_of(desired).get(vocabulary.CLUSTER_LABEL)
     if owner and owner != own and owner not in former:
         return False
     if is_managed(live):
         return True
-    strategy = annotations_of(desired).get(karmada.CONFLICT_RESOLUTION_ANNOTATION)
+    strategy = annotations_of(desired).get(vocabulary.CONFLICT_RESOLUTION_ANNOTATION)
     return strategy == _CONFLICT_OVERWRITE
 
 
@@ -54,8 +54,8 @@ def may_delete(desired: Object, live: Object) -> bool:
 
     Karmada requires only the first. Source: contract 5.8, trap 23.
     """
-    owner = labels_of(live).get(domain.CLUSTER_LABEL)
-    return is_managed(live) and owner == labels_of(desired).get(domain.CLUSTER_LABEL)
+    owner = labels_of(live).get(vocabulary.CLUSTER_LABEL)
+    return is_managed(live) and owner == labels_of(desired).get(vocabulary.CLUSTER_LABEL)
 
 
 def conflict_text(kind: str, virtual_namespace: str, name: str, cluster: str) -> str:
@@ -65,41 +65,41 @@ def conflict_text(kind: str, virtual_namespace: str, name: str, cluster: str) ->
     """
     return (
         f"resource(kind={kind}, {virtual_namespace}/{name}) already exists in the cluster "
-        f"{cluster} and the {karmada.CONFLICT_RESOLUTION_ANNOTATION} strategy value is empty, "
+        f"{cluster} and the {vocabulary.CONFLICT_RESOLUTION_ANNOTATION} strategy value is empty, "
         "Karmada will not manage this resource"
     )
 
 
-_POLICY_LABELS = (karmada.POLICY_PERMANENT_ID_LABEL,)
-_POLICY_ANNOTATIONS = (karmada.POLICY_NAMESPACE_ANNOTATION, karmada.POLICY_NAME_ANNOTATION)
-_CLUSTER_POLICY_LABELS = (karmada.CLUSTER_POLICY_PERMANENT_ID_LABEL,)
-_CLUSTER_POLICY_ANNOTATIONS = (karmada.CLUSTER_POLICY_NAME_ANNOTATION,)
+_POLICY_LABELS = (vocabulary.POLICY_PERMANENT_ID_LABEL,)
+_POLICY_ANNOTATIONS = (vocabulary.POLICY_NAMESPACE_ANNOTATION, vocabulary.POLICY_NAME_ANNOTATION)
+_CLUSTER_POLICY_LABELS = (vocabulary.CLUSTER_POLICY_PERMANENT_ID_LABEL,)
+_CLUSTER_POLICY_ANNOTATIONS = (vocabulary.CLUSTER_POLICY_NAME_ANNOTATION,)
 
 _OF_OTHERS = frozenset(
     (
-        domain.STAND_IN_ANNOTATION,
-        domain.APPLIED_ANNOTATION,
-        domain.WRITTEN_ANNOTATION,
-        karmada.WORK_NAME_ANNOTATION,
-        karmada.WORK_NAMESPACE_ANNOTATION,
+        vocabulary.STAND_IN_ANNOTATION,
+        vocabulary.APPLIED_ANNOTATION,
+        vocabulary.WRITTEN_ANNOTATION,
+        vocabulary.WORK_NAME_ANNOTATION,
+        vocabulary.WORK_NAMESPACE_ANNOTATION,
     )
 )
 
 # Contract 5.8. Karmada does not remove clusterresourcebinding.karmada.io/*; neither do we.
 _MANAGED_LABELS = (
-    karmada.BINDING_PERMANENT_ID_LABEL,
-    karmada.WORK_PERMANENT_ID_LABEL,
-    karmada.MANAGED_LABEL,
+    vocabulary.BINDING_PERMANENT_ID_LABEL,
+    vocabulary.WORK_PERMANENT_ID_LABEL,
+    vocabulary.MANAGED_LABEL,
 )
 _MANAGED_ANNOTATIONS = (
-    karmada.MANAGED_ANNOTATIONS_ANNOTATION,
-    karmada.MANAGED_LABELS_ANNOTATION,
-    karmada.TEMPLATE_UID_ANNOTATION,
-    karmada.TEMPLATE_GENERATION_ANNOTATION,
-    karmada.BINDING_NAMESPACE_ANNOTATION,
-    karmada.BINDING_NAME_ANNOTATION,
-    karmada.WORK_NAME_ANNOTATION,
-    karmada.WORK_NAMESPACE_ANNOTATION,
+    vocabulary.MANAGED_ANNOTATIONS_ANNOTATION,
+    vocabulary.MANAGED_LABELS_ANNOTATION,
+    vocabulary.TEMPLATE_UID_ANNOTATION,
+    vocabulary.TEMPLATE_GENERATION_ANNOTATION,
+    vocabulary.BINDING_NAMESPACE_ANNOTATION,
+    vocabulary.BINDING_NAME_ANNOTATION,
+    vocabulary.WORK_NAME_ANNOTATION,
+    vocabulary.WORK_NAMESPACE_ANNOTATION,
 )
 
 
@@ -109,7 +109,7 @@ def merge_labels(desired: Object, live: Object) -> dict[str, str]:
     A label listed in the live object's managed-labels annotation came from Karmada; if the manifest
     no longer has it, it is removed. Source: contract 5.5 step 3.
     """
-    managed = annotations_of(live).get(karmada.MANAGED_LABELS_ANNOTATION)
+    managed = annotations_of(live).get(vocabulary.MANAGED_LABELS_ANNOTATION)
     return _merge(labels_of(desired), labels_of(live), managed)
 
 
@@ -121,7 +121,9 @@ def merge_annotations(desired: Object, live: Object) -> dict[str, str]:
     the one written now, or none (ADR 43), and so is the mark of what was written (ADR 49).
     """
     kept = {key: text for key, text in annotations_of(live).items() if key not in _OF_OTHERS}
-    return _merge(annotations_of(desired), kept, kept.get(karmada.MANAGED_ANNOTATIONS_ANNOTATION))
+    return _merge(
+        annotations_of(desired), kept, kept.get(vocabulary.MANAGED_ANNOTATIONS_ANNOTATION)
+    )
 
 
 def merge_metadata(desired: Object, live: Object) -> Object:
@@ -178,7 +180,7 @@ def _without_keys(obj: Object, labels: frozenset[str], annotations: frozenset[st
             metadata[field] = {
                 key: value
                 for key, value in metadata[field].items()
-                if key not in removed and not domain.is_ours(key)
+                if key not in removed and not vocabulary.is_ours(key)
             }
     return {**obj, "metadata": metadata}
 
@@ -186,8 +188,8 @@ def _without_keys(obj: Object, labels: frozenset[str], annotations: frozenset[st
 _WITHOUT_WORK = ("default", "vc-system")
 """Karmada sends no Work for `default` (contract 10.1), nor for the anchor."""
 IN_EVERY_NAMESPACE: Mapping[GroupKind, str] = {
-    kinds.SERVICE_ACCOUNT: "default",
-    kinds.CONFIG_MAP: "kube-root-ca.crt",
+    vocabulary.SERVICE_ACCOUNT: "default",
+    vocabulary.CONFIG_MAP: "kube-root-ca.crt",
 }
 """Kind -> name of the object that the host itself creates in each namespace."""
 
@@ -215,7 +217,7 @@ def namespaces_needed(works: Iterable[Object]) -> set[str]:
     needed = set()
     for work in works:
         for manifest in maps_at(work, "spec", "workload", "manifests"):
-            field = kinds.namespace_field(gvk_of(manifest).group_kind)
+            field = vocabulary.namespace_field(gvk_of(manifest).group_kind)
             needed.add(text_at(manifest, "metadata", field))
     return needed - {""}
 

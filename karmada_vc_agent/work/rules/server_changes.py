@@ -15,12 +15,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from karmada_vc_agent.model.domain import NODE_PORTS_ANNOTATION
-from karmada_vc_agent.model.kinds import (
-    NAMESPACE_NAME_LABEL,
-    SELECTED_NODE_ANNOTATION,
-    SERVICE_ACCOUNT_TOKEN,
-)
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
@@ -31,6 +25,12 @@ from karmada_vc_agent.model.objects import (
     put,
 )
 from karmada_vc_agent.model.quantity import read
+from karmada_vc_agent.model.vocabulary import (
+    NAMESPACE_NAME_LABEL,
+    NODE_PORTS_ANNOTATION,
+    SELECTED_NODE_ANNOTATION,
+    SERVICE_ACCOUNT_TOKEN,
+)
 
 _SERVER_METADATA = frozenset(
     (

@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 
 from karmada_vc_agent.access import admission
-from karmada_vc_agent.access.admission import policies
-from karmada_vc_agent.access.policy_owner import (
+from karmada_vc_agent.access.admission import (
     VERSIONS,
     PolicyOwner,
     is_as_wanted,
     owner_of,
+    policies,
     protected_user,
 )
-from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.vocabulary import AGENT_LABEL, CLUSTER_LABEL
 
 OWNER = PolicyOwner("agent-1", "agents", "system:serviceaccount:agents:agent-1")
 

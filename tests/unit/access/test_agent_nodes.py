@@ -6,8 +6,12 @@ import pytest
 
 from karmada_vc_agent.access.agent_objects import pod_affinity
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.setting import LabelSelector, Operator, Requirement
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import (
+    LabelSelector,
+    Operator,
+    Requirement,
+    VirtualCluster,
+)
 
 
 def term(*virtual_clusters: VirtualCluster, group_labels: tuple[str, ...] = ()) -> Object:

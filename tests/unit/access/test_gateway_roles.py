@@ -1,11 +1,6 @@
 """Roles of a gateway: it is nobody's administrator, and its callers only read what they share."""
 
-from karmada_vc_agent.access.host_roles import (
-    HostAccess,
-    host_bindings,
-    host_reasons,
-    host_roles,
-)
+from karmada_vc_agent.access.rights import HostAccess, host_bindings, host_reasons, host_roles
 from karmada_vc_agent.model.objects import Object, key_of
 
 KINDS = (("", "configmaps"), ("", "pods"), ("", "secrets"), ("apps", "deployments"))

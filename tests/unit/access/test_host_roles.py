@@ -4,14 +4,9 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.access.host_roles import (
-    HostAccess,
-    host_bindings,
-    host_reasons,
-    host_roles,
-)
-from karmada_vc_agent.model.kinds import TENANT_ROLES, account_role
+from karmada_vc_agent.access.rights import HostAccess, host_bindings, host_reasons, host_roles
 from karmada_vc_agent.model.objects import Object, key_of
+from karmada_vc_agent.model.vocabulary import TENANT_ROLES, account_role
 
 CEILING: tuple[Object, ...] = (
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create"]},

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from karmada_vc_agent.access.hub_objects import (
+from karmada_vc_agent.access.rights import (
     GATEWAY,
     OPTIONAL_CONTROLLERS,
     HubAccess,

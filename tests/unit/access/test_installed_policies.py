@@ -2,8 +2,13 @@
 
 import pytest
 
-from karmada_vc_agent.access.admission import differing_networks, gaps_of
-from karmada_vc_agent.access.policy_owner import PolicyOwner, allowances, held_by
+from karmada_vc_agent.access.admission import (
+    PolicyOwner,
+    allowances,
+    differing_networks,
+    gaps_of,
+    held_by,
+)
 from karmada_vc_agent.model.virtual_cluster import SHARED, STRICT, VirtualCluster
 from tests.fakes.objects import virtual_cluster
 

@@ -14,10 +14,10 @@ from karmada_vc_agent.access.agent_objects import (
     secret_name,
     workload_objects,
 )
-from karmada_vc_agent.access.host_roles import HUB_SECRET, HostAccess, host_roles
+from karmada_vc_agent.access.rights import HUB_SECRET, HostAccess, host_roles
 from karmada_vc_agent.access.templates import Fragment
-from karmada_vc_agent.model import domain
-from karmada_vc_agent.model.kinds import (
+from karmada_vc_agent.model import vocabulary
+from karmada_vc_agent.model.vocabulary import (
     CLUSTER_READER,
     TENANT_ROLES,
     account_role,
@@ -26,7 +26,7 @@ from karmada_vc_agent.model.kinds import (
     gateway_role,
     namespace_role,
 )
-from karmada_vc_agent.translation import names
+from karmada_vc_agent.translation import context
 
 FOLDER = resources.files("karmada_vc_agent")
 
@@ -175,9 +175,9 @@ def test_each_file_is_valid_yaml_with_whole_objects(path: str) -> None:
 
 @pytest.mark.parametrize("path", [*POLICIES, *ROLES, "access/expressions.yaml"])
 def test_labels_and_annotations_are_those_of_the_model(path: str) -> None:
-    keys = set(re.findall(rf"\b{domain.DOMAIN}/[a-z-]+", FOLDER.joinpath(path).read_text()))
+    keys = set(re.findall(rf"\b{vocabulary.DOMAIN}/[a-z-]+", FOLDER.joinpath(path).read_text()))
     others = {"virtualclusters", "parameters", "unplaced"}
-    assert keys <= domain.MARKS | {f"{domain.DOMAIN}/{each}" for each in others}
+    assert keys <= vocabulary.MARKS | {f"{vocabulary.DOMAIN}/{each}" for each in others}
 
 
 def test_names_in_templates_are_those_of_the_model() -> None:
@@ -193,5 +193,5 @@ def test_names_in_templates_are_those_of_the_model() -> None:
 
 
 def test_names_of_namespaces_are_made_as_translation_makes_them() -> None:
-    assert (names.HASH_MARK, names.HASH_LENGTH, names.LABEL_MAX_LENGTH) == ("--", 12, 63)
-    assert (names.NAME_SEPARATOR, names.ANCHOR_NAMESPACE) == ("-v-", "vc-system")
+    assert (context.HASH_MARK, context.HASH_LENGTH, context.LABEL_MAX_LENGTH) == ("--", 12, 63)
+    assert (context.NAME_SEPARATOR, context.ANCHOR_NAMESPACE) == ("-v-", "vc-system")

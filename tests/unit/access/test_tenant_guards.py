@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from karmada_vc_agent.access.admission import policies
-from karmada_vc_agent.access.policy_owner import PolicyOwner, allowances, held_by
+from karmada_vc_agent.access.admission import PolicyOwner, allowances, held_by, policies
 from karmada_vc_agent.access.templates import cel_list
-from karmada_vc_agent.model.kinds import BALANCER_POOL_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import SHARED, STRICT, Guard
-from karmada_vc_agent.translation.shared_names import (
+from karmada_vc_agent.model.vocabulary import BALANCER_POOL_LABEL
+from karmada_vc_agent.translation.guards import (
     DNS_NAMES,
     LOAD_BALANCER_KEYS,
     NETWORK_SOURCES,

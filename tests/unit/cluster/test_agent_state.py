@@ -2,7 +2,7 @@
 
 import pytest
 
-from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
+from karmada_vc_agent.cluster.hub_clusters import AgentState, ClusterRecord
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError

@@ -2,12 +2,12 @@
 
 import pytest
 
-from karmada_vc_agent.cluster.claims import Claim, Claims, claim_of
+from karmada_vc_agent.cluster.virtual_clusters import Claim, Claims, claim_of
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
+from karmada_vc_agent.model.vocabulary import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
 from tests.fakes import objects
 from tests.fakes.world import AGENT
 

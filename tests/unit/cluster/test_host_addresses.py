@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from karmada_vc_agent.cluster.host_nodes import ADDRESS_INDEX, HostAddresses, addresses_of
+from karmada_vc_agent.cluster.host_objects import ADDRESS_INDEX, HostAddresses, addresses_of
 from karmada_vc_agent.kube.codec import StructCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node

@@ -7,16 +7,16 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from karmada_vc_agent.cluster import host_nodes, registration
+from karmada_vc_agent.cluster import host_objects, registration
 from karmada_vc_agent.cluster import status as cluster_status
-from karmada_vc_agent.cluster.claims import Claims
-from karmada_vc_agent.features.quota import controller as quotas
+from karmada_vc_agent.cluster.virtual_clusters import Claims
+from karmada_vc_agent.features.quota import feature
 from karmada_vc_agent.features.service_names.feature import keys_of_namespace as keys_of_dns
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
-from karmada_vc_agent.model.domain import AGENT_ANNOTATION, CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.vocabulary import AGENT_ANNOTATION, CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.work import namespace_writer
 from tests.fakes import objects
 
@@ -55,11 +55,11 @@ def claimed(name: str = "branch-a") -> Object:
 
 
 PLAIN = objects.namespace("plain")
-REGISTRATION: Keys = partial(registration.keys_of_cluster, SERVED)
-STATUS: Keys = partial(cluster_status.keys_of_cluster, OURS, SERVED)
-LABELS: Keys = partial(host_nodes.keys_of_cluster, SERVED, [node("n1"), node("n2")])
-QUOTA: Keys = partial(quotas.keys_of_object, SERVED)
-QUOTA_PLACE: Keys = partial(quotas.keys_of_namespace, SERVED)
+REGISTRATION: Keys = partial(registration.keys_of_registered, SERVED)
+STATUS: Keys = partial(cluster_status.keys_of_reported, OURS, SERVED)
+LABELS: Keys = partial(host_objects.keys_of_cluster, SERVED, [node("n1"), node("n2")])
+QUOTA: Keys = partial(feature.keys_of_object, SERVED)
+QUOTA_PLACE: Keys = partial(feature.keys_of_namespace, SERVED)
 DNS: Keys = partial(keys_of_dns, SERVED)
 DEFAULT: Keys = partial(namespace_writer.keys_of_cluster, OURS, CLAIMS, SERVED)
 PLACES: Keys = partial(namespace_writer.keys_of_namespace, SERVED)
@@ -81,8 +81,8 @@ DEFAULTS: Keys = partial(namespace_writer.keys_of_object, SERVED)
         (LABELS, cluster(), cluster(agent="other/agent"), ["n1", "n2"]),
         (LABELS, cluster(agent="x"), cluster(agent="x"), []),
         (LABELS, None, cluster("stranger", agent="other/agent"), []),
-        (host_nodes.keys_of_node, None, node("n1"), ["n1"]),
-        (host_nodes.keys_of_node, node("n1"), None, ["n1"]),
+        (host_objects.keys_of_node, None, node("n1"), ["n1"]),
+        (host_objects.keys_of_node, node("n1"), None, ["n1"]),
         (QUOTA, None, labelled("ResourceQuota"), ["branch-a"]),
         (QUOTA, labelled("Deployment", group="apps"), None, ["branch-a"]),
         (QUOTA, None, labelled("ConfigMap"), []),

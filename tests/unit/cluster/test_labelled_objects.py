@@ -4,9 +4,9 @@ import tracemalloc
 
 import pytest
 
-from karmada_vc_agent.cluster.labelled_objects import labelled_objects
+from karmada_vc_agent.cluster.host_objects import labelled_objects
 from karmada_vc_agent.kube.errors import ApiError, KubeError, UnreadableError
-from karmada_vc_agent.model.domain import SHARED_LABEL
+from karmada_vc_agent.model.vocabulary import SHARED_LABEL
 from tests.fakes.pages import PAGES, PageFault
 from tests.fakes.world import World
 

@@ -4,13 +4,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from karmada_vc_agent.cluster.agent_conditions import AgentCondition
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.cluster.lease import LEASES_PATH, ClusterLeaseController, Lead
+from karmada_vc_agent.cluster.lease import LEASES_PATH, AgentCondition, ClusterLeaseController, Lead
 from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError, UnreachableError
-from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of
+from karmada_vc_agent.model.vocabulary import LEASE_HOLDER_ANNOTATION
 from tests.fakes.virtual_time import Clock
 from tests.fakes.world import World
 

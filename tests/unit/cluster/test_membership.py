@@ -10,8 +10,7 @@ from karmada_vc_agent.cluster.virtual_clusters import Membership, VirtualCluster
 from karmada_vc_agent.kube.codec import StructCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
-from karmada_vc_agent.model.setting import LabelSelector
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import LabelSelector, VirtualCluster
 
 SITE = VirtualCluster("site", LabelSelector({"site": "one"}))
 RACK = VirtualCluster("rack", LabelSelector({"rack": "two"}))

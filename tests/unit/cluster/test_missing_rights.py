@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from karmada_vc_agent.cluster.agent_conditions import MissingRights
+from karmada_vc_agent.cluster.lease import MissingRights
 from karmada_vc_agent.kube.errors import Need, need_of
-from karmada_vc_agent.model.texts import JOIN_OF_THIS_VERSION
+from karmada_vc_agent.model.user_text import JOIN_OF_THIS_VERSION
 from tests.fakes import objects
 from tests.fakes.fixtures import host, hub, world
 from tests.fakes.reported import Reported

@@ -4,11 +4,11 @@ import logging
 
 import pytest
 
-from karmada_vc_agent.cluster import host_nodes
+from karmada_vc_agent.cluster import host_objects
 from karmada_vc_agent.kube.errors import ForbiddenError
-from karmada_vc_agent.model.domain import AGENT_ANNOTATION, MEMBERSHIP_LABEL
 from karmada_vc_agent.model.objects import labels_of
-from karmada_vc_agent.model.setting import LabelSelector, Requirement
+from karmada_vc_agent.model.virtual_cluster import LabelSelector, Requirement
+from karmada_vc_agent.model.vocabulary import AGENT_ANNOTATION, MEMBERSHIP_LABEL
 from karmada_vc_agent.runner import controllers
 from tests.fakes import objects
 from tests.fakes.world import new_world
@@ -92,7 +92,7 @@ async def test_other_labels_of_the_node_stay() -> None:
 
 
 async def test_label_is_told_once_the_host_took_it(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, host_nodes.__name__)
+    caplog.set_level(logging.INFO, host_objects.__name__)
     async with new_world(BY_NAME) as world:
         world.host.seed(objects.node("n1"), objects.node("n2", {MEMBERSHIP_LABEL: "named"}))
         world.look()

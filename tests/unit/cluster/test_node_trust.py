@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from karmada_vc_agent.cluster.agent_conditions import check_apart_from_tenants
-from karmada_vc_agent.cluster.host_nodes import NodeTrust, is_kubeedge
+from karmada_vc_agent.cluster.host_objects import NodeTrust, is_kubeedge
+from karmada_vc_agent.cluster.lease import check_apart_from_tenants
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.objects import Object

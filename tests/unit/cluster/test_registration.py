@@ -2,14 +2,19 @@
 
 import pytest
 
-from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
-from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, cluster_id, host_id
+from karmada_vc_agent.cluster.hub_clusters import (
+    CLUSTERS_PATH,
+    AgentState,
+    ClusterRecord,
+    cluster_id,
+    host_id,
+)
 from karmada_vc_agent.cluster.registration import REFUSED_RETRY, settings_digest
 from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, Requeue
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, UnreachableError
-from karmada_vc_agent.model.domain import AGENT_ANNOTATION, HOST_LABEL
 from karmada_vc_agent.model.objects import annotations_of
-from karmada_vc_agent.model.setting import LabelSelector, Requirement
+from karmada_vc_agent.model.virtual_cluster import LabelSelector, Requirement
+from karmada_vc_agent.model.vocabulary import AGENT_ANNOTATION, HOST_LABEL
 from karmada_vc_agent.runner import controllers
 from tests.fakes import objects
 from tests.fakes.world import AGENT, AGENT_NAMESPACE, HOST_UID, World

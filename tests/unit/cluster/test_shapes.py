@@ -6,11 +6,11 @@ import orjson
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import ClusterCodec
-from karmada_vc_agent.interpretation import webhook
+from karmada_vc_agent.interpretation import user_hooks
 from karmada_vc_agent.interpretation.user_hooks import index_scripts
 from karmada_vc_agent.kube.codec import RawCodec
-from karmada_vc_agent.model.karmada import ServiceShape, WebhooksShape, WorkShape
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.vocabulary import ServiceShape, WebhooksShape, WorkShape
 from karmada_vc_agent.work.rules.ownership import namespaces_needed
 from karmada_vc_agent.work.works import namespaces_used
 from tests.fakes import objects
@@ -79,6 +79,6 @@ def test_hook_with_an_odd_certificate_and_time_does_not_hide_the_others() -> Non
     client = {"url": "https://hook.example", "caBundle": "%é"}
     odd: Object = {"name": "odd", "clientConfig": client, "timeoutSeconds": -3}
     configuration = {"metadata": {"name": "c"}, "webhooks": [odd, {"name": "good"}]}
-    hooks = {hook.uid: hook for hook in webhook.webhooks_of([configuration])}
+    hooks = {hook.uid: hook for hook in user_hooks.webhooks_of([configuration])}
     assert hooks.keys() == {"c/odd", "c/good"}
-    assert hooks["c/odd"].timeout_s == webhook.LONGEST_TIMEOUT_S
+    assert hooks["c/odd"].timeout_s == user_hooks.LONGEST_TIMEOUT_S

@@ -5,24 +5,23 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from karmada_vc_agent.cluster import host_status
-from karmada_vc_agent.cluster.host_status import HostStatus
+from karmada_vc_agent.cluster import status
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, HubContact
 from karmada_vc_agent.cluster.hub_clusters import Clock as TimeOfDay
 from karmada_vc_agent.cluster.rules.conditions import Thresholds
-from karmada_vc_agent.cluster.status import ClusterStatusController, ReachableNodes
+from karmada_vc_agent.cluster.status import ClusterStatusController, HostStatus, ReachableNodes
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
-from karmada_vc_agent.features.policies.conditions import (
+from karmada_vc_agent.features.policies.policy_status import (
     PlacementState,
     placement_enforced,
     rights_confined,
 )
 from karmada_vc_agent.kube.discovery import HealthProbe
 from karmada_vc_agent.kube.errors import ConflictError, UnauthorizedError
-from karmada_vc_agent.model.domain import HUB_CONTACT_ANNOTATION, OBSERVED_AT_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of
-from karmada_vc_agent.model.setting import LabelSelector
-from karmada_vc_agent.runner.conditions import ClusterConditions
+from karmada_vc_agent.model.virtual_cluster import LabelSelector
+from karmada_vc_agent.model.vocabulary import HUB_CONTACT_ANNOTATION, OBSERVED_AT_ANNOTATION
+from karmada_vc_agent.runner.parts import ClusterConditions
 from tests.fakes import objects
 from tests.fakes.virtual_time import Clock
 from tests.fakes.world import NOW, World, new_world
@@ -173,7 +172,7 @@ async def test_changed_apis_are_sent_whole(setting: Setting) -> None:
 async def test_lists_of_apis_are_kept_of_the_settings_that_are_used(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_status, "ENABLEMENTS_KEPT", 2)
+    monkeypatch.setattr(status, "ENABLEMENTS_KEPT", 2)
     setting = Setting(setting.world)
     for number in range(4):
         vcs = setting.world.virtual_clusters

@@ -1,6 +1,6 @@
 """VirtualClusterSources: who is served where two sources have a name, and what each replaces."""
 
-from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
+from karmada_vc_agent.cluster.registration import VirtualClusterSources
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from tests.fakes import objects

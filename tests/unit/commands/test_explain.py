@@ -13,8 +13,8 @@ from karmada_vc_agent.commands.explain import (
 )
 from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.config.decoding import ConfigError
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, HOLD_ANNOTATION, WORK_ANNOTATION
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, HOLD_ANNOTATION, WORK_ANNOTATION
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 

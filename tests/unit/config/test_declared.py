@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from karmada_vc_agent.config.declared import Setting, flags_of, part_of, settings_of, struct_of
+from karmada_vc_agent.config.decoding import Setting, flags_of, part_of, settings_of, struct_of
 from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.model.quantity import Duration
 

@@ -6,8 +6,7 @@ import pytest
 
 from karmada_vc_agent.config.checks import check
 from karmada_vc_agent.config.decoding import ConfigError
-from karmada_vc_agent.config.gateway_settings import GatewaySettings
-from karmada_vc_agent.config.settings import AgentConfig, ObjectSettings
+from karmada_vc_agent.config.settings import AgentConfig, GatewaySettings, ObjectSettings
 from tests.fakes import objects
 
 ON: dict[str, Any] = {"enabled": True, "host": "gateway.edge-1.example"}

@@ -6,14 +6,12 @@ from typing import Any
 import pytest
 import yaml
 
-from karmada_vc_agent.config.declared import flags_of
-from karmada_vc_agent.config.decoding import ConfigError
+from karmada_vc_agent.config.decoding import ConfigError, flags_of
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.settings import AgentConfig, KindPaths
 from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.model.quantity import Duration, Size
-from karmada_vc_agent.model.setting import Requirement
-from karmada_vc_agent.model.virtual_cluster import ApplyAs, Bounds
+from karmada_vc_agent.model.virtual_cluster import ApplyAs, Bounds, Requirement
 
 HEAD: dict[str, Any] = {
     "apiVersion": "config.virtualcluster.kubeedge.io/v1alpha1",

@@ -7,7 +7,7 @@ import pytest
 from karmada_vc_agent.cli import read_settings, reload_settings
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.features.discovered.records import DiscoveredFields
-from karmada_vc_agent.model.domain import HOST_LABEL
+from karmada_vc_agent.model.vocabulary import HOST_LABEL
 
 HEAD = """
 apiVersion: config.virtualcluster.kubeedge.io/v1alpha1

@@ -9,7 +9,7 @@ import pytest
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import load_config, reload
 from karmada_vc_agent.config.settings import AgentConfig, Fields, SourceSettings, with_features
-from karmada_vc_agent.model.setting import Range
+from karmada_vc_agent.model.virtual_cluster import Range
 
 HEAD = """
 apiVersion: config.virtualcluster.kubeedge.io/v1alpha1

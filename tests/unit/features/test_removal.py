@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import karmada_vc_agent
-from karmada_vc_agent.config.declared import settings_of
+from karmada_vc_agent.config.decoding import settings_of
 from karmada_vc_agent.feature_list import FEATURES
 
 PACKAGE = Path(karmada_vc_agent.__file__).parent

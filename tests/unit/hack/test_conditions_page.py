@@ -6,7 +6,7 @@ from pathlib import Path
 from generate.conditions_page import page
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.features.objects.status import OF_OBJECT_STATUS
-from karmada_vc_agent.runner.conditions import OF_CLUSTER_STATUS, declared_conditions
+from karmada_vc_agent.runner.parts import OF_CLUSTER_STATUS, declared_conditions
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "conditions.md"
 

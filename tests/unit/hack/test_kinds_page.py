@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import karmada_vc_agent
-from karmada_vc_agent.model import kinds
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import GroupKind, GroupVersionKind
 from karmada_vc_agent.translation.guards import BY_KIND
 from kinds_page.__main__ import PAGE
@@ -20,7 +20,7 @@ from kinds_page.tables import TABLES, Rows, check_sentence
 
 RULES = ("model", "translation", "interpretation", "cluster.rules", "work")
 NOT_TOLD = {
-    "model.kinds.WITH_PODS": "which Works are counted for a quota, a row of POD_COUNTS",
+    "model.vocabulary.WITH_PODS": "which Works are counted for a quota, a row of POD_COUNTS",
     "work.memory_bounds._OWN_KINDS": "what is kept in memory",
     "work.memory_bounds._READ_KINDS": "what is kept in memory",
     "work.namespace_content.RESOURCES": "paths of the kinds of DEFAULT_KINDS",
@@ -126,5 +126,5 @@ def test_each_table_of_kinds_is_on_the_page() -> None:
 
 
 def test_check_that_nothing_opens_is_of_both_profiles() -> None:
-    (volume, *_) = BY_KIND[kinds.PERSISTENT_VOLUME]
+    (volume, *_) = BY_KIND[vocabulary.PERSISTENT_VOLUME]
     assert check_sentence((volume[0], {})).endswith(": in both profiles")

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from generate.manifests import AGENT, CHART, MANIFESTS, ROOT, SETTINGS, files, host_parts
 from karmada_vc_agent.cli import main
 from karmada_vc_agent.install.apply_objects import manifest_text
-from karmada_vc_agent.install.join_options import IMAGE
+from karmada_vc_agent.install.join import IMAGE
 from karmada_vc_agent.model.objects import key_of
 
 FILES = files()

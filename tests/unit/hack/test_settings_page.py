@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from generate.settings_page import page
-from karmada_vc_agent.config.declared import flags_of, settings_of
+from karmada_vc_agent.config.decoding import flags_of, settings_of
 from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 

@@ -7,13 +7,12 @@ import pytest
 from msgspec import Struct
 
 from e2e.escapes.table import ATTEMPTS, BY_PROFILE
-from karmada_vc_agent.access.admission import desired_policies
-from karmada_vc_agent.access.policy_owner import PolicyOwner
+from karmada_vc_agent.access.admission import PolicyOwner, desired_policies
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import STRICT, Guard
+from karmada_vc_agent.translation.guards import NETWORK_SOURCES, OWN_SOURCES
 from karmada_vc_agent.translation.kind_policy import NAMED_GROUPS
-from karmada_vc_agent.translation.shared_names import NETWORK_SOURCES, OWN_SOURCES
 from karmada_vc_agent.translation.translate import HostObject, translate
 from tenant_table import fields, recording
 from tenant_table.__main__ import PAGE

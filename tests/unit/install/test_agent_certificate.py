@@ -8,10 +8,7 @@ import orjson
 import pytest
 
 from karmada_vc_agent.commands.shared import CommandError
-from karmada_vc_agent.install.hub_credentials import (
-    SIGNING_S,
-    request_certificate,
-)
+from karmada_vc_agent.install.join_hub import SIGNING_S, request_certificate
 from karmada_vc_agent.kube.certificates import SIGNING_REQUESTS_PATH
 from karmada_vc_agent.kube.errors import ConflictError
 from karmada_vc_agent.model.objects import Object

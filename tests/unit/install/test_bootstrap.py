@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from karmada_vc_agent.commands.shared import CommandError
-from karmada_vc_agent.install.hub_credentials import (
+from karmada_vc_agent.install.join_hub import (
     _cluster_info,
     hash_problem,
     public_key_hash,

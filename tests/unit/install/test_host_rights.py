@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from karmada_vc_agent.access.admission import PolicyOwner, entries_of, held_by
 from karmada_vc_agent.access.agent_objects import HostInstall
-from karmada_vc_agent.access.host_roles import host_roles
-from karmada_vc_agent.access.policy_owner import PolicyOwner, entries_of, held_by
+from karmada_vc_agent.access.rights import host_roles
 from karmada_vc_agent.config.loading import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig, ObjectSettings
 from karmada_vc_agent.feature_list import CONFIG

@@ -11,16 +11,15 @@ import pytest
 import yaml
 from msgspec import structs
 
-from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
-from karmada_vc_agent.access.policy_owner import GROUP
+from karmada_vc_agent.access.admission import GROUP
+from karmada_vc_agent.access.rights import HubAccess, hub_objects
 from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.config.settings import AgentConfig, ObjectSettings
 from karmada_vc_agent.feature_list import HUB_ROLES
-from karmada_vc_agent.install.hub_credentials import kubeconfig_text, user_entry
-from karmada_vc_agent.install.join_hub import JoinPlan
-from karmada_vc_agent.install.join_run import run_join
-from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL
+from karmada_vc_agent.install.join import run_join
+from karmada_vc_agent.install.join_hub import JoinPlan, kubeconfig_text, user_entry
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.vocabulary import AGENT_LABEL, CLUSTER_LABEL
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.authority import Authority

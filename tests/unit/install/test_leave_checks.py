@@ -2,15 +2,13 @@
 
 import pytest
 
-from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
-from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
-from karmada_vc_agent.cluster.hub_clusters import cluster_id
+from karmada_vc_agent.access.rights import HubAccess, hub_objects
+from karmada_vc_agent.cluster.hub_clusters import AgentState, ClusterRecord, cluster_id
 from karmada_vc_agent.commands.shared import CommandError
-from karmada_vc_agent.install.leave_host import check_exists, check_ours
-from karmada_vc_agent.install.leave_steps import Leaving
+from karmada_vc_agent.install.leave_steps import Leaving, check_exists, check_ours
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.model.domain import AGENT_ANNOTATION
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.vocabulary import AGENT_ANNOTATION
 from tests.fakes import objects
 from tests.fakes.api_server import KUBE_SYSTEM_UID, FakeApiServer
 

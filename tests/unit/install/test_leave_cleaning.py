@@ -6,11 +6,11 @@ from contextlib import nullcontext
 
 import pytest
 
-from karmada_vc_agent.install.leave_host import RELEASED_WITHIN_S, HostCleaner
-from karmada_vc_agent.install.leave_steps import Leaving
+from karmada_vc_agent.install.leave_steps import RELEASED_WITHIN_S, HostCleaner, Leaving
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ApiError, ConflictError, InvalidError, NotFoundError
-from karmada_vc_agent.model.domain import (
+from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
+from karmada_vc_agent.model.vocabulary import (
     ADOPTED_ANNOTATION,
     BY_GATEWAY_ANNOTATION,
     CLUSTER_LABEL,
@@ -20,7 +20,6 @@ from karmada_vc_agent.model.domain import (
     SHARED_LABEL,
     WORK_ANNOTATION,
 )
-from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
 from karmada_vc_agent.work.namespace_content import end_release
 from karmada_vc_agent.work.rules.apply_plan import owners_of
 from tests.fakes import objects

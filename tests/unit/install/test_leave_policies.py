@@ -5,16 +5,14 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.access.admission import policies
-from karmada_vc_agent.access.policy_owner import GROUP, PolicyOwner, is_about_placement
+from karmada_vc_agent.access.admission import GROUP, PolicyOwner, is_about_placement, policies
 from karmada_vc_agent.commands.shared import CommandError
-from karmada_vc_agent.install.leave_host import claims_user
-from karmada_vc_agent.install.leave_purge import give_up_policies
-from karmada_vc_agent.install.leave_steps import Leaving
+from karmada_vc_agent.install.leave import give_up_policies
+from karmada_vc_agent.install.leave_steps import Leaving, claims_user
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError, PageError
-from karmada_vc_agent.model.domain import AGENT_LABEL
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.vocabulary import AGENT_LABEL
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.pages import PAGES

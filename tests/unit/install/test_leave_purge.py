@@ -6,27 +6,21 @@ from dataclasses import replace
 
 import pytest
 
+from karmada_vc_agent.access.admission import GROUP
 from karmada_vc_agent.access.agent_objects import HostInstall, base_objects, workload_objects
-from karmada_vc_agent.access.host_roles import host_bindings, host_roles
-from karmada_vc_agent.access.hub_objects import HubAccess, hub_objects
-from karmada_vc_agent.access.policy_owner import GROUP
-from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.hub_clusters import host_id
+from karmada_vc_agent.access.rights import HubAccess, host_bindings, host_roles, hub_objects
+from karmada_vc_agent.cluster.hub_clusters import AgentState, host_id
 from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.config.loading import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import HUB_ROLES
 from karmada_vc_agent.install.host_rights import host_rights
-from karmada_vc_agent.install.leave_purge import (
-    check_last,
-    purge,
-    report_agent,
-)
+from karmada_vc_agent.install.leave import check_last, purge, report_agent
 from karmada_vc_agent.install.leave_steps import Leaving
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.model.domain import ALLOW_ADOPTION_ANNOTATION, MEMBERSHIP_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import STRICT, ApplyAs
+from karmada_vc_agent.model.vocabulary import ALLOW_ADOPTION_ANNOTATION, MEMBERSHIP_LABEL
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.served import Served

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
+from karmada_vc_agent.cluster.hub_clusters import AgentState, ClusterRecord
 from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.install.join_hub import CLUSTER_ROLES_PATH
-from karmada_vc_agent.install.leave_options import run_leave, run_prune, run_purge, warn
+from karmada_vc_agent.install.leave import run_leave, run_prune, run_purge, warn
 from karmada_vc_agent.install.leave_steps import (
     Leaving,
     is_served,
@@ -17,7 +17,7 @@ from karmada_vc_agent.install.leave_steps import (
 )
 from karmada_vc_agent.kube.errors import NotServedError
 from karmada_vc_agent.kube.transport import Credentials
-from karmada_vc_agent.model.domain import AGENT_LABEL
+from karmada_vc_agent.model.vocabulary import AGENT_LABEL
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.served import Served

@@ -5,13 +5,11 @@ import asyncio
 import pytest
 
 from karmada_vc_agent.commands.shared import CommandError
-from karmada_vc_agent.install.leave_host import clean_host
-from karmada_vc_agent.install.leave_steps import Leaving, leading
+from karmada_vc_agent.install.leave_steps import Leaving, clean_host, leading
 from karmada_vc_agent.install.leave_steps import _without as without
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.model.domain import LEASE_HOLDER_ANNOTATION
-from karmada_vc_agent.model.karmada import LEASE_NAMESPACE
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.vocabulary import LEASE_HOLDER_ANNOTATION, LEASE_NAMESPACE
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
 

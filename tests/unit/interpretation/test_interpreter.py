@@ -16,12 +16,12 @@ from karmada_vc_agent.interpretation.user_hooks import (
     DeclarativeLevel,
     Hook,
     HookError,
+    HookLevel,
     InterpretationError,
     Operation,
     UnavailableError,
     index_scripts,
 )
-from karmada_vc_agent.interpretation.webhook import HookLevel
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from tests.fakes.planned import at_once
 

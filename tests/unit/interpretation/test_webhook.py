@@ -6,15 +6,17 @@ from typing import Any
 import orjson
 import pytest
 
-from karmada_vc_agent.interpretation import webhook
+from karmada_vc_agent.interpretation import user_hooks
 from karmada_vc_agent.interpretation.user_hooks import (
     INTERPRET_HEALTH,
     INTERPRET_STATUS,
     RETAIN,
     HookError,
     Operation,
+    ServiceReference,
+    Webhook,
+    WebhookLevel,
 )
-from karmada_vc_agent.interpretation.webhook import ServiceReference, Webhook, WebhookLevel
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 
 WIDGET = GroupVersionKind("example.io", "v1", "Widget")
@@ -57,7 +59,7 @@ def answered(response: Object | None, **context: Any) -> bytes:
 
 def read(operation: Operation, response: Object | None, **context: Any) -> Any:
     body = answered(None if response is None else {"uid": UID} | response, **context)
-    return webhook.read_answer(UID, operation, (DESIRED,), body)
+    return user_hooks.read_answer(UID, operation, (DESIRED,), body)
 
 
 def patch(*operations: Object) -> str:
@@ -68,7 +70,7 @@ def patch(*operations: Object) -> str:
 
 
 def test_hooks_are_ordered_by_configuration_and_name_together() -> None:
-    hooks = webhook.webhooks_of(
+    hooks = user_hooks.webhooks_of(
         [configuration("b", hook("a")), configuration("a", hook("z"), hook("c"))]
     )
     assert [hook.uid for hook in hooks] == ["a/c", "a/z", "b/a"]
@@ -88,27 +90,27 @@ def test_hooks_are_ordered_by_configuration_and_name_together() -> None:
     ],
 )
 def test_a_rule_names_kinds_and_operations(rule: Object, is_for: bool) -> None:
-    (found,) = webhook.webhooks_of([configuration("c", hook(rule=rule))])
+    (found,) = user_hooks.webhooks_of([configuration("c", hook(rule=rule))])
     assert found.is_for(WIDGET, RETAIN) is is_for
 
 
 def test_a_hook_of_the_control_plane_concerns_no_agent() -> None:
     rule = {"operations": ["InterpretReplica"], "kinds": ["*"]}
-    (found,) = webhook.webhooks_of([configuration("c", hook(rule=rule))])
+    (found,) = user_hooks.webhooks_of([configuration("c", hook(rule=rule))])
     assert not found.concerns(WIDGET)
 
 
 def test_only_what_differs_is_changed() -> None:
-    before = webhook.webhooks_of([configuration("c", hook("a"), hook("b"), hook("c"))])
-    after = webhook.webhooks_of(
+    before = user_hooks.webhooks_of([configuration("c", hook("a"), hook("b"), hook("c"))])
+    after = user_hooks.webhooks_of(
         [configuration("c", hook("a"), hook("b", timeoutSeconds=3), hook("d"))]
     )
-    names = sorted(found.uid for found in webhook.changed_webhooks(before, after))
+    names = sorted(found.uid for found in user_hooks.changed_webhooks(before, after))
     assert names == ["c/b", "c/b", "c/c", "c/d"]
 
 
 def test_a_hook_without_a_time_has_the_longest() -> None:
-    hooks = webhook.webhooks_of([configuration("c", hook("a"), hook("b", timeoutSeconds=3))])
+    hooks = user_hooks.webhooks_of([configuration("c", hook("a"), hook("b", timeoutSeconds=3))])
     assert [found.timeout_s for found in hooks] == [30, 3]
 
 
@@ -117,7 +119,7 @@ def test_a_hook_without_a_time_has_the_longest() -> None:
 
 def test_the_request_holds_both_objects_of_retain() -> None:
     live = DESIRED | {"spec": {"size": 2}}
-    context = orjson.loads(webhook.request_body(UID, RETAIN, (DESIRED, live)))
+    context = orjson.loads(user_hooks.request_body(UID, RETAIN, (DESIRED, live)))
     assert context == {
         "apiVersion": "config.karmada.io/v1alpha1",
         "kind": "ResourceInterpreterContext",
@@ -136,7 +138,7 @@ def test_the_request_holds_both_objects_of_retain() -> None:
 
 def test_the_request_about_a_live_object_holds_that_alone() -> None:
     obj = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "x"}}
-    request = orjson.loads(webhook.request_body(UID, INTERPRET_STATUS, (obj,)))["request"]
+    request = orjson.loads(user_hooks.request_body(UID, INTERPRET_STATUS, (obj,)))["request"]
     assert request["kind"] == {"group": "", "version": "v1", "kind": "Node"}
     assert not request.keys() & {"namespace", "observedObject", "aggregatedStatus"}
 
@@ -224,7 +226,7 @@ def test_a_wrong_answer_is_an_error(
 )
 def test_an_answer_of_another_kind_is_an_error(content: bytes) -> None:
     with pytest.raises(HookError):
-        webhook.read_answer(UID, RETAIN, (DESIRED,), content)
+        user_hooks.read_answer(UID, RETAIN, (DESIRED,), content)
 
 
 # --- level -----------------------------------------------------------------------------------
@@ -238,7 +240,7 @@ async def test_only_the_first_hook_is_asked() -> None:
         return answered({"uid": UID, "successful": True, "healthy": True})
 
     level = WebhookLevel(call, lambda: UID)
-    level.webhooks = webhook.webhooks_of([configuration("c", hook("b"), hook("a"))])
+    level.webhooks = user_hooks.webhooks_of([configuration("c", hook("b"), hook("a"))])
     found = level.hook(WIDGET, INTERPRET_HEALTH)
     assert found is not None
     assert await found.call("branch-a", (DESIRED,)) is True
@@ -252,7 +254,7 @@ async def test_a_hook_of_another_context_version_is_not_asked() -> None:
 
     level = WebhookLevel(call, lambda: UID)
     hooks = [configuration("c", hook(interpreterContextVersions=["v2"]))]
-    level.webhooks = webhook.webhooks_of(hooks)
+    level.webhooks = user_hooks.webhooks_of(hooks)
     found = level.hook(WIDGET, RETAIN)
     assert found is not None
     assert found.name == 'webhook "c/a"'
@@ -279,7 +281,7 @@ REFERENCE = ServiceReference("ops", "hook", 8443, "/interpret")
 )
 def test_a_service_leads_to_its_address(spec: Object | None, url: str) -> None:
     service = None if spec is None else {"spec": spec}
-    assert webhook.service_url(REFERENCE, service) == url
+    assert user_hooks.service_url(REFERENCE, service) == url
 
 
 @pytest.mark.parametrize(
@@ -292,13 +294,13 @@ def test_a_service_leads_to_its_address(spec: Object | None, url: str) -> None:
 )
 def test_a_service_without_an_address_is_an_error(spec: Object, reason: str) -> None:
     with pytest.raises(HookError, match=f"Service ops/hook has {reason}"):
-        webhook.service_url(REFERENCE, {"spec": spec})
+        user_hooks.service_url(REFERENCE, {"spec": spec})
 
 
 def test_a_service_without_a_port_is_asked_on_that_of_https() -> None:
     client = {"service": {"namespace": "ops", "name": "hook"}}
-    (found,) = webhook.webhooks_of([configuration("c", hook(clientConfig=client))])
+    (found,) = user_hooks.webhooks_of([configuration("c", hook(clientConfig=client))])
     assert found.target == ServiceReference("ops", "hook", 443, "")
-    assert webhook.service_url(ServiceReference("ops", "hook", 443, ""), None) == (
+    assert user_hooks.service_url(ServiceReference("ops", "hook", 443, ""), None) == (
         "https://hook.ops.svc:443/"
     )

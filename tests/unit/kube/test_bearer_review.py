@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.kube.access_reviews import (
+from karmada_vc_agent.kube.discovery import (
     ACCESS_REVIEWS_PATH,
     ALLOWED_FOR_S,
     OUTAGE_S,

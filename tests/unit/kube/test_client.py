@@ -30,7 +30,7 @@ from karmada_vc_agent.kube.errors import (
     error_from_answer,
     reason_of,
 )
-from karmada_vc_agent.kube.history import History
+from karmada_vc_agent.kube.store import History
 from karmada_vc_agent.kube.transport import ClientInstrument, Credentials, Timeouts
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import FakeApiServer

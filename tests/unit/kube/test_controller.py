@@ -10,13 +10,14 @@ from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.controller import (
     RELIEVED_AFTER_S,
     Controller,
+    ControllerInstrument,
     ControllerSpec,
     NotReadyError,
     Requeue,
     RetryError,
+    WorkQueue,
 )
 from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, UnreachableError
-from karmada_vc_agent.kube.work_queue import ControllerInstrument, WorkQueue
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.objects import namespace
 from tests.fakes.virtual_time import let_others_run

@@ -3,7 +3,7 @@
 import pytest
 
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, UnreachableError
-from karmada_vc_agent.kube.tasks import for_each
+from karmada_vc_agent.kube.flows import for_each
 
 HELD = ForbiddenError(403, "Held", "audit")
 HELD.is_intended = True

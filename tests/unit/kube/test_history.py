@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from karmada_vc_agent.kube.history import SECOND_LIST_S, History
+from karmada_vc_agent.kube.store import SECOND_LIST_S, History
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The right to act as another user, by the kind of user."""
 
-from karmada_vc_agent.kube.access_reviews import need_to_impersonate
+from karmada_vc_agent.kube.discovery import need_to_impersonate
 from karmada_vc_agent.kube.errors import Need
 
 

@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from karmada_vc_agent.kube.access_reviews import SELF_ACCESS_REVIEWS_PATH
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.discovery import SELF_ACCESS_REVIEWS_PATH, Resource
 from karmada_vc_agent.kube.errors import FORBIDDEN_S
 from karmada_vc_agent.kube.informers import IDLE_S, InformerSet, WatchScope
 from karmada_vc_agent.kube.reflector import WATCH_S

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from karmada_vc_agent.kube.tasks import LogOnce
+from karmada_vc_agent.kube.flows import LogOnce
 
 _log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ from collections.abc import Hashable
 import pytest
 
 from karmada_vc_agent.kube import flows
+from karmada_vc_agent.kube.controller import HELD_CHECK_S, WorkQueue
 from karmada_vc_agent.kube.flows import DECAY_S, REPORTED_EVERY_S, LoopTime, measure_with, measured
-from karmada_vc_agent.kube.work_queue import HELD_CHECK_S, WorkQueue
 
 SHARE = 0.25
 Key = tuple[str, int]

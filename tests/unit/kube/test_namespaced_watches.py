@@ -6,10 +6,9 @@ from contextlib import suppress
 
 import pytest
 
-from karmada_vc_agent.kube.access_reviews import SELF_ACCESS_REVIEWS_PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
-from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.discovery import SELF_ACCESS_REVIEWS_PATH, Resource
 from karmada_vc_agent.kube.informers import WatchScope, namespaced_reflector
 from karmada_vc_agent.kube.reflector import WATCH_S
 from karmada_vc_agent.kube.store import Store

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from karmada_vc_agent.kube.history import History
+from karmada_vc_agent.kube.store import History
 
 
 def now() -> float:

@@ -3,7 +3,7 @@
 import pytest
 
 from karmada_vc_agent.kube.errors import UnreachableError
-from karmada_vc_agent.kube.history import NEVER, History
+from karmada_vc_agent.kube.store import NEVER, History
 from tests.fakes.api_server import FakeApiServer
 
 PATH = "/api/v1/namespaces"

@@ -16,7 +16,7 @@ from karmada_vc_agent.kube.errors import (
     NotFoundError,
     UnreachableError,
 )
-from karmada_vc_agent.kube.tasks import (
+from karmada_vc_agent.kube.flows import (
     WRITE_ATTEMPTS,
     retry_on,
     retry_on_conflict,

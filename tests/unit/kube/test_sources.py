@@ -5,8 +5,7 @@ from collections.abc import Hashable, Iterator
 
 import pytest
 
-from karmada_vc_agent.kube.controller import Enqueues, Retries, Signal
-from karmada_vc_agent.kube.work_queue import WorkQueue
+from karmada_vc_agent.kube.controller import Enqueues, Retries, Signal, WorkQueue
 
 Key = tuple[str, str]
 

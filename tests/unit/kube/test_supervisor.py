@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from karmada_vc_agent.kube.tasks import Supervisor
+from karmada_vc_agent.kube.flows import Supervisor
 
 
 async def test_failing_part_is_started_again_and_its_neighbour_runs_on() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from karmada_vc_agent.kube.history import is_at_most, is_lower
+from karmada_vc_agent.kube.store import is_at_most, is_lower
 
 NO_NUMBERS = ["", "v1", "-1", "1.5", " 7", "²", "0x10", "9" * 5000]
 

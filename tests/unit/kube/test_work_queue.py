@@ -7,11 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from karmada_vc_agent.kube.controller import ControllerInstrument, WorkQueue
 from karmada_vc_agent.kube.flows import TokenBucket
-from karmada_vc_agent.kube.work_queue import (
-    ControllerInstrument,
-    WorkQueue,
-)
 from tests.fakes.virtual_time import VirtualTimeLoop, let_others_run
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from karmada_vc_agent.model.texts import plain_address
+from karmada_vc_agent.model.user_text import plain_address
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from karmada_vc_agent.model.virtual_cluster import (
     VirtualNamespace,
     by_host,
 )
-from karmada_vc_agent.translation.names import Names, NamespaceTemplate
+from karmada_vc_agent.translation.context import Names, NamespaceTemplate
 
 EDGE, SHOP = VirtualNamespace("edge"), VirtualNamespace("shop")
 HOST, OTHER = HostNamespace("x"), HostNamespace("y")

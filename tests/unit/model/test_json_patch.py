@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.model.patches import apply_json_patch
+from karmada_vc_agent.model.objects import apply_json_patch
 
 
 def op(name: str, path: str, **more: Any) -> dict[str, Any]:

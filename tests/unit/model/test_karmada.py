@@ -2,7 +2,7 @@
 
 import pytest
 
-from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model import vocabulary
 
 
 @pytest.mark.parametrize(
@@ -19,14 +19,14 @@ from karmada_vc_agent.model import karmada
     ],
 )
 def test_work_name_is_the_recorded_one(kind: str, name: str, namespace: str, expected: str) -> None:
-    assert karmada.work_name(kind, name, namespace) == expected
+    assert vocabulary.work_name(kind, name, namespace) == expected
 
 
 def test_execution_namespace_and_cluster_map_both_ways() -> None:
-    assert karmada.execution_namespace("vc1") == "karmada-es-vc1"
-    assert karmada.cluster_of_execution_namespace("karmada-es-vc1") == "vc1"
+    assert vocabulary.execution_namespace("vc1") == "karmada-es-vc1"
+    assert vocabulary.cluster_of_execution_namespace("karmada-es-vc1") == "vc1"
 
 
 def test_other_namespaces_belong_to_no_cluster() -> None:
-    assert karmada.cluster_of_execution_namespace("karmada-system") is None
-    assert karmada.cluster_of_execution_namespace("x-karmada-es-vc1") is None
+    assert vocabulary.cluster_of_execution_namespace("karmada-system") is None
+    assert vocabulary.cluster_of_execution_namespace("x-karmada-es-vc1") is None

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karmada_vc_agent.model.objects import Object, copy_object
-from karmada_vc_agent.model.patches import merge_patch
+from karmada_vc_agent.model.objects import Object, copy_object, merge_patch
 
 
 def applied(target: Any, patch: Any) -> Any:

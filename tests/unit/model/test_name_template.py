@@ -2,10 +2,7 @@
 
 import pytest
 
-from karmada_vc_agent.config.virtual_cluster_problems import (
-    NAME_PLACEHOLDER,
-    template_problem,
-)
+from karmada_vc_agent.config.checks import NAME_PLACEHOLDER, template_problem
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from karmada_vc_agent.model import setting
-from karmada_vc_agent.model.setting import LabelSelector, Operator, Requirement
+from karmada_vc_agent.model import virtual_cluster
+from karmada_vc_agent.model.virtual_cluster import LabelSelector, Operator, Requirement
 
 
 @pytest.mark.parametrize(
@@ -42,25 +42,25 @@ def test_an_empty_selector_requires_nothing() -> None:
 
 @pytest.mark.parametrize("key", ["a", "app.kubernetes.io/name", "example.com/A_b.c", "x" * 63])
 def test_good_label_keys_have_no_problem(key: str) -> None:
-    assert setting.label_key_problem(key) is None
+    assert virtual_cluster.label_key_problem(key) is None
 
 
 @pytest.mark.parametrize(
     "key", ["", "/a", "a/", "-a", "a-", "x" * 64, "Upper.com/a", "a/b/c", "x" * 254 + "/a", "a b"]
 )
 def test_bad_label_keys_are_named(key: str) -> None:
-    problem = setting.label_key_problem(key)
+    problem = virtual_cluster.label_key_problem(key)
     assert problem is not None
     assert f'"{key}"' in problem
 
 
 @pytest.mark.parametrize("value", ["", "north", "a.b_c-1", "x" * 63])
 def test_good_label_values_have_no_problem(value: str) -> None:
-    assert setting.label_value_problem(value) is None
+    assert virtual_cluster.label_value_problem(value) is None
 
 
 @pytest.mark.parametrize("value", ["-a", "a b", "x" * 64, "a/b"])
 def test_bad_label_values_are_named(value: str) -> None:
-    problem = setting.label_value_problem(value)
+    problem = virtual_cluster.label_value_problem(value)
     assert problem is not None
     assert f'"{value}"' in problem

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from karmada_vc_agent.model.quantity import Duration
-from karmada_vc_agent.model.setting import Range
+from karmada_vc_agent.model.virtual_cluster import Range
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from karmada_vc_agent.model.setting import (
+from karmada_vc_agent.model.virtual_cluster import (
     CONTROLLERS,
     FEATURE_GATES,
     enabled_controllers,

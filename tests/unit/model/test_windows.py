@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karmada_vc_agent.model.windows import WindowState, parse_windows, window_state
+from karmada_vc_agent.model.quantity import WindowState, parse_windows, window_state
 
 BERLIN = "Mon-Fri 22:00-05:00 Europe/Berlin"
 

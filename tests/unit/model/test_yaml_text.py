@@ -2,12 +2,12 @@
 
 import pytest
 
-from karmada_vc_agent.model import yaml_text
+from karmada_vc_agent.model import user_text
 
 
 def problem(text: str) -> str:
-    with pytest.raises(yaml_text.YamlError) as raised:
-        yaml_text.load(text.encode())
+    with pytest.raises(user_text.YamlError) as raised:
+        user_text.load_yaml(text.encode())
     return str(raised.value)
 
 
@@ -25,7 +25,7 @@ def test_key_that_is_set_twice_is_refused_with_its_line(text: str, expected: str
 
 
 def test_keys_of_different_mappings_and_types_may_be_alike() -> None:
-    assert yaml_text.load(b"a: {a: 1}\nl: [{a: 1}, {a: 2}]\n1: x\n'1': y\n") == {
+    assert user_text.load_yaml(b"a: {a: 1}\nl: [{a: 1}, {a: 2}]\n1: x\n'1': y\n") == {
         "a": {"a": 1},
         "l": [{"a": 1}, {"a": 2}],
         1: "x",
@@ -35,16 +35,16 @@ def test_keys_of_different_mappings_and_types_may_be_alike() -> None:
 
 def test_merged_keys_may_be_set_again_however_often_they_are_merged() -> None:
     text = b"a: &a {x: 1}\nb: &b {<<: *a, x: 2}\nc: {<<: *b, x: 3}\nd: {<<: *b}\n"
-    assert yaml_text.load(text) == {"a": {"x": 1}, "b": {"x": 2}, "c": {"x": 3}, "d": {"x": 2}}
+    assert user_text.load_yaml(text) == {"a": {"x": 1}, "b": {"x": 2}, "c": {"x": 3}, "d": {"x": 2}}
 
 
 def test_mapping_that_holds_itself_is_read() -> None:
-    found = yaml_text.load(b"&all {a: *all}")
+    found = user_text.load_yaml(b"&all {a: *all}")
     assert found["a"] is found
 
 
 def test_nothing_is_read_as_nothing() -> None:
-    assert yaml_text.load(b"") is None
+    assert user_text.load_yaml(b"") is None
 
 
 @pytest.mark.parametrize(

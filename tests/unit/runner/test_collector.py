@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.kube.controller import Controller, ControllerSpec
-from karmada_vc_agent.kube.work_queue import WorkQueue
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.kube.controller import Controller, ControllerSpec, WorkQueue
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL
 from karmada_vc_agent.runner.collector import MetricsCollector, work_state
 from karmada_vc_agent.telemetry.metrics import Metrics
 from tests.fakes import objects

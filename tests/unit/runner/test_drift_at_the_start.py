@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from karmada_vc_agent.kube.access_reviews import SELF_ACCESS_REVIEWS_PATH
-from karmada_vc_agent.model import karmada
+from karmada_vc_agent.kube.discovery import SELF_ACCESS_REVIEWS_PATH
+from karmada_vc_agent.model import vocabulary
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.world import World
@@ -64,7 +64,12 @@ class SteppedHost(FakeApiServer):
 async def starting(*, is_whole: bool) -> AsyncIterator[SteppedHost]:
     """Run informers and execution for a Work whose object drifted while no agent ran."""
     async with FakeApiServer(served.HUB) as hub, SteppedHost(is_whole=is_whole) as host:
-        for name in ("karmada-cluster", "edge", "default", karmada.execution_namespace("branch-a")):
+        for name in (
+            "karmada-cluster",
+            "edge",
+            "default",
+            vocabulary.execution_namespace("branch-a"),
+        ):
             hub.seed(objects.namespace(name))
         world = World(hub, host, [objects.virtual_cluster("branch-a")])
         world.register("branch-a")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from karmada_vc_agent.runner.ending import call_on, stop_on_signals
+from karmada_vc_agent.runner.process import call_on, stop_on_signals
 
 NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 

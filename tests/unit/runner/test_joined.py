@@ -15,7 +15,7 @@ from karmada_vc_agent.kube.errors import (
     UnreadableError,
 )
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.settings_follower import LOOK_S, JoinedClusters
+from karmada_vc_agent.runner.process import LOOK_S, JoinedClusters
 
 SOON_S = LOOK_S + 0.1
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from karmada_vc_agent import agent
+from karmada_vc_agent.features.checkpoint.feature import CHECK_S
 from karmada_vc_agent.features.checkpoint.reader import CheckpointSettings
-from karmada_vc_agent.features.checkpoint.serving import CHECK_S
 from karmada_vc_agent.runner import service
 from tests.fuzz.served_ways import field
 

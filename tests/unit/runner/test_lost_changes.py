@@ -11,7 +11,7 @@ from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import Object, labels_of
 from karmada_vc_agent.model.quantity import Duration
-from karmada_vc_agent.work.rules.work_conditions import applied_of
+from karmada_vc_agent.work.works import applied_of
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fuzz.served_ways import _HUB, Field, _furnish

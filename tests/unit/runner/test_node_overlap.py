@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.setting import LabelSelector
+from karmada_vc_agent.model.virtual_cluster import LabelSelector
 from tests.fakes import objects
 from tests.fakes.reported import Reported
 from tests.fakes.world import World

@@ -13,9 +13,9 @@ from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.features.checkpoint import feature
 from karmada_vc_agent.features.checkpoint.reader import CheckpointSettings
 from karmada_vc_agent.kube.transport import Credentials
-from karmada_vc_agent.model.domain import CHECKPOINT_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of
 from karmada_vc_agent.model.quantity import Duration
+from karmada_vc_agent.model.vocabulary import CHECKPOINT_ANNOTATION
 from karmada_vc_agent.runner import hub_presence
 from karmada_vc_agent.telemetry.endpoints import Note
 from tests.fakes import objects

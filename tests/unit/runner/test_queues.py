@@ -5,9 +5,8 @@ import asyncio
 import pytest
 
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
-from karmada_vc_agent.kube.controller import RELIEVED_AFTER_S, Controller, ControllerSpec
+from karmada_vc_agent.kube.controller import RELIEVED_AFTER_S, Controller, ControllerSpec, WorkQueue
 from karmada_vc_agent.kube.flows import LoopTime
-from karmada_vc_agent.kube.work_queue import WorkQueue
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.common import FEW_WORKERS, Queues
 

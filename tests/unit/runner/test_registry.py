@@ -7,11 +7,15 @@ import pytest
 from generate.conditions_page import page
 from karmada_vc_agent.cluster.rules.conditions import ConditionType, Shown
 from karmada_vc_agent.feature_list import FEATURES
-from karmada_vc_agent.kube.controller import itself
-from karmada_vc_agent.kube.work_queue import WorkQueue
+from karmada_vc_agent.kube.controller import WorkQueue, itself
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.runner.conditions import ClusterConditions, conditions_of_objects
-from karmada_vc_agent.runner.parts import ConditionSpec, Feature, Parts
+from karmada_vc_agent.runner.parts import (
+    ClusterConditions,
+    ConditionSpec,
+    Feature,
+    Parts,
+    conditions_of_objects,
+)
 from tests.fakes.world import World, new_world
 
 SERIES = (

@@ -7,10 +7,10 @@ import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import WorkQueue
 from karmada_vc_agent.kube.errors import UnreachableError
-from karmada_vc_agent.kube.history import SECOND_LIST_S
-from karmada_vc_agent.kube.work_queue import WorkQueue
-from karmada_vc_agent.model.domain import AGENT_ANNOTATION
+from karmada_vc_agent.kube.store import SECOND_LIST_S
+from karmada_vc_agent.model.vocabulary import AGENT_ANNOTATION
 from karmada_vc_agent.telemetry.endpoints import Note
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer

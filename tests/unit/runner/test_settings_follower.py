@@ -11,12 +11,7 @@ from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.settings_follower import (
-    CHECK_S,
-    SETTLES_S,
-    SettingsFollower,
-    digest_of,
-)
+from karmada_vc_agent.runner.process import CHECK_S, SETTLES_S, SettingsFollower, digest_of
 
 SOON_S = CHECK_S + SETTLES_S + 0.1
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
+from karmada_vc_agent.cluster.hub_clusters import AgentState, ClusterRecord
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, HealthProbe

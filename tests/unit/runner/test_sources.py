@@ -7,35 +7,31 @@ from typing import Any, NamedTuple
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.cluster.registration import Origin
 from karmada_vc_agent.cluster.rules.conditions import Shown
-from karmada_vc_agent.cluster.virtual_cluster_sources import Origin
 from karmada_vc_agent.feature_list import FEATURES
-from karmada_vc_agent.features.deletion_brake.brake import DeletionBrake
-from karmada_vc_agent.features.deletion_brake.brake import setup as setup_deletion_brake
-from karmada_vc_agent.features.escapes import escape_detector, evictions
+from karmada_vc_agent.features.deletion_brake.feature import DeletionBrake
+from karmada_vc_agent.features.deletion_brake.feature import setup as setup_deletion_brake
+from karmada_vc_agent.features.escapes import foreign_pods
 from karmada_vc_agent.features.gateway import gateway_controllers
-from karmada_vc_agent.features.host_events.controller import setup as setup_host_events
+from karmada_vc_agent.features.host_events.feature import setup as setup_host_events
 from karmada_vc_agent.features.policies import policy_status
-from karmada_vc_agent.features.policies.conditions import PlacementState
-from karmada_vc_agent.features.policies.policy_status import EVERYTHING
-from karmada_vc_agent.features.quota.controller import WORKLOADS
-from karmada_vc_agent.features.quota.controller import setup as setup_quotas
+from karmada_vc_agent.features.policies.policy_status import EVERYTHING, PlacementState
+from karmada_vc_agent.features.quota.feature import WORKLOADS
+from karmada_vc_agent.features.quota.feature import setup as setup_quotas
 from karmada_vc_agent.features.service_export import endpoint_slices
 from karmada_vc_agent.features.service_names.feature import SERVICE_NAMES
 from karmada_vc_agent.features.service_names.feature import setup as setup_service_names
-from karmada_vc_agent.features.windows.window_state import WindowStates
-from karmada_vc_agent.kube.controller import ControllerSpec
+from karmada_vc_agent.features.windows.feature import WindowStates
+from karmada_vc_agent.kube.controller import ControllerSpec, WorkQueue
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
-from karmada_vc_agent.kube.work_queue import WorkQueue
-from karmada_vc_agent.model.domain import AGENT_ANNOTATION, AGENT_LABEL
-from karmada_vc_agent.model.karmada import work_name
-from karmada_vc_agent.model.kinds import BUILT_INS
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.model.vocabulary import AGENT_ANNOTATION, AGENT_LABEL, BUILT_INS, work_name
 from karmada_vc_agent.runner import controllers
-from karmada_vc_agent.runner.conditions import declared_conditions
 from karmada_vc_agent.runner.controllers import OF_CORE, all_controllers
+from karmada_vc_agent.runner.parts import declared_conditions
 from karmada_vc_agent.work.namespace_content import QUOTAS
-from karmada_vc_agent.work.targets import Dependency, kind_dependency
+from karmada_vc_agent.work.reporting import Dependency, kind_dependency
 from karmada_vc_agent.work.work_finalizer import ALL_CLUSTERS
 from tests.fakes import objects
 from tests.fakes.served import Served
@@ -308,17 +304,22 @@ CASES = [
     Case(gateway_controllers.setup_admin_role, 0, emitted("admin_rules"), set(BUILT_INS)),
     Case(policy_status.setup, 1, CLUSTER_GONE, {EVERYTHING}),
     Case(policy_status.setup, 2, CLAIM_GONE, {EVERYTHING}),
-    Case(escape_detector.setup, 0, seeded(objects.pod("new", AWAY[0], "n2")), {(AWAY[0], "new")}),
-    Case(escape_detector.setup, 1, seeded(objects.node("n2", {"branch": "c"})), {AWAY}),
-    Case(escape_detector.setup, 2, CLAIM, {THERE}),
-    Case(escape_detector.setup, 3, disputed("n2"), {AWAY}),
     Case(
-        evictions.setup,
+        foreign_pods.setup_detector,
+        0,
+        seeded(objects.pod("new", AWAY[0], "n2")),
+        {(AWAY[0], "new")},
+    ),
+    Case(foreign_pods.setup_detector, 1, seeded(objects.node("n2", {"branch": "c"})), {AWAY}),
+    Case(foreign_pods.setup_detector, 2, CLAIM, {THERE}),
+    Case(foreign_pods.setup_detector, 3, disputed("n2"), {AWAY}),
+    Case(
+        foreign_pods.setup_evictions,
         0,
         seeded(objects.pod("new", AWAY[0], "n2", nodeSelector={"branch": "a"})),
         {(AWAY[0], "new")},
     ),
-    Case(evictions.setup, 1, seeded(objects.node("n2", {"branch": "a"})), {AWAY}),
+    Case(foreign_pods.setup_evictions, 1, seeded(objects.node("n2", {"branch": "a"})), {AWAY}),
     Case(
         endpoint_slices.setup,
         0,

@@ -12,11 +12,10 @@ from msgspec import structs
 
 from karmada_vc_agent.cluster.hub_clusters import cluster_id
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
-from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.model.quantity import Duration
-from karmada_vc_agent.model.setting import LabelSelector
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import LabelSelector, VirtualCluster
 from tests.fakes import objects
 from tests.fakes.api_server import KUBE_SYSTEM_UID
 from tests.fakes.remembered import holders
@@ -31,7 +30,7 @@ CONFIG_MAP_C = "/api/v1/namespaces/shop-v-branch-c/configmaps/probe"
 async def serving(**settings: Any) -> AsyncIterator[tuple[Field, VirtualClusters]]:
     """Start an agent; what branch-c will need is on the hub."""
     async with field(**settings) as running:
-        running.hub.seed(objects.namespace(karmada.execution_namespace("branch-c")))
+        running.hub.seed(objects.namespace(vocabulary.execution_namespace("branch-c")))
         # With the finalizer that Karmada gives to every Cluster.
         running.hub.seed(objects.cluster("branch-c", cluster_id(KUBE_SYSTEM_UID, "branch-c")))
         running.host.seed(objects.node("node-branch-c", {"branch": "c"}))

@@ -9,8 +9,13 @@ import pytest
 from karmada_vc_agent.cluster.hub_clusters import HubClusters, Judgements
 from karmada_vc_agent.cluster.rules.conditions import observed_ready
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
-from karmada_vc_agent.kube.controller import Controller, ControllerSpec, NotReadyError, Requeue
-from karmada_vc_agent.kube.work_queue import WorkQueue
+from karmada_vc_agent.kube.controller import (
+    Controller,
+    ControllerSpec,
+    NotReadyError,
+    Requeue,
+    WorkQueue,
+)
 from karmada_vc_agent.runner.service import ALL, LATE_S, LOOK_S, WaitingWrites
 from karmada_vc_agent.work.works import WorkKey
 from tests.fakes import objects

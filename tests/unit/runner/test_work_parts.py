@@ -8,8 +8,8 @@ from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.virtual_clusters import NODE_GROUP
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.kube.informers import PartedReflector
-from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.objects import Object, copy_object
+from karmada_vc_agent.model.vocabulary import WORK_ANNOTATION
 from karmada_vc_agent.runner import controllers
 from tests.fakes import objects
 from tests.fakes.served import Served

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import karmada_vc_agent
-from karmada_vc_agent.telemetry.logs import start_logging
+from karmada_vc_agent.telemetry.endpoints import start_logging
 
 
 @pytest.fixture(autouse=True)

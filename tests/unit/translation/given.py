@@ -5,13 +5,24 @@ from typing import Any
 
 from karmada_vc_agent.model.core import Taint
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.setting import LabelSelector
-from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
+from karmada_vc_agent.model.virtual_cluster import (
+    HostNamespace,
+    LabelSelector,
+    VirtualCluster,
+    VirtualNamespace,
+)
 from karmada_vc_agent.translation import rbac_rules
-from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
-from karmada_vc_agent.translation.kind_paths import NamespaceReferences, PodTemplates
-from karmada_vc_agent.translation.kind_policy import Policy, Refusal
-from karmada_vc_agent.translation.names import NamespaceTemplate
+from karmada_vc_agent.translation.context import (
+    NamespaceTemplate,
+    TranslationContext,
+    TranslationSettings,
+)
+from karmada_vc_agent.translation.kind_policy import (
+    NamespaceReferences,
+    PodTemplates,
+    Policy,
+    Refusal,
+)
 from karmada_vc_agent.translation.translate import (
     HostObject,
     translate,

@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL
 from karmada_vc_agent.translation.restore import restore
 from karmada_vc_agent.translation.translate import HostObject, translate
 from tests.unit.translation import given

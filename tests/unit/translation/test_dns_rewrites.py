@@ -6,7 +6,7 @@ import pytest
 
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
-from karmada_vc_agent.translation.dns_names import rewrite_rules
+from karmada_vc_agent.translation.placement import rewrite_rules
 from karmada_vc_agent.translation.restore import restore
 from tests.unit.translation import given
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.model.domain import REWRITE_DNS_ANNOTATION
 from karmada_vc_agent.model.objects import Object, gvk_of
-from karmada_vc_agent.translation.dns_names import places_of, rewrite_texts
+from karmada_vc_agent.model.vocabulary import REWRITE_DNS_ANNOTATION
+from karmada_vc_agent.translation.placement import places_of, rewrite_texts
 from tests.unit.translation import given
 
 

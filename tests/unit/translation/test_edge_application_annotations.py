@@ -2,7 +2,7 @@
 
 import json
 
-from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.work.rules.ownership import merge_metadata
 from tests.unit.translation import given
@@ -37,7 +37,7 @@ def test_what_the_controller_remembers_is_not_taken_from_a_manifest() -> None:
 
 
 def test_what_the_controller_wrote_on_the_host_stays() -> None:
-    managed = {karmada.MANAGED_ANNOTATIONS_ANNOTATION: f"own,{LAST}", "own": "1", LAST: FOREIGN}
+    managed = {vocabulary.MANAGED_ANNOTATIONS_ANNOTATION: f"own,{LAST}", "own": "1", LAST: FOREIGN}
     obj = given.host_object(edge_application(**managed))
     live = {**obj, "metadata": {**obj["metadata"]}}
     live["metadata"]["annotations"] = {**obj["metadata"]["annotations"], LAST: "its own"}
@@ -46,7 +46,7 @@ def test_what_the_controller_wrote_on_the_host_stays() -> None:
 
 def test_what_a_tenant_had_written_before_goes() -> None:
     obj = given.host_object(edge_application())
-    old = {karmada.MANAGED_ANNOTATIONS_ANNOTATION: LAST, LAST: FOREIGN}
+    old = {vocabulary.MANAGED_ANNOTATIONS_ANNOTATION: LAST, LAST: FOREIGN}
     live = {**obj, "metadata": {**obj["metadata"], "annotations": old}}
     wanted = given.host_object(edge_application(**old))
     assert LAST not in merge_metadata(wanted, live)["metadata"].get("annotations", {})

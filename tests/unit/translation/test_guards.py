@@ -5,17 +5,17 @@ from typing import Any, get_args
 
 import pytest
 
-from karmada_vc_agent.model.kinds import GATEWAY_GROUP
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import GUARDS_IN_BOTH, SHARED, STRICT, Guard, Tenancy
+from karmada_vc_agent.model.vocabulary import GATEWAY_GROUP
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
-from karmada_vc_agent.translation.kind_policy import Code, Refusal
-from karmada_vc_agent.translation.shared_names import (
+from karmada_vc_agent.translation.guards import (
     NETWORK_SOURCES,
     OWN_SOURCES,
     POD_ADDRESSES,
     PROXY_CALLS,
 )
+from karmada_vc_agent.translation.kind_policy import Code, Refusal
 from karmada_vc_agent.translation.translate import HostObject, translate
 from tests.unit.translation import given
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.translation.draft import NoticeCode, shared_name
-from karmada_vc_agent.translation.shared_names import shared_names
+from karmada_vc_agent.translation.context import NoticeCode, shared_name
+from karmada_vc_agent.translation.guards import shared_names
 
 GATEWAY_API = "gateway.networking.k8s.io/v1"
 

@@ -4,7 +4,7 @@ import pytest
 
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
-from karmada_vc_agent.translation.names import Names, NamespaceTemplate
+from karmada_vc_agent.translation.context import Names, NamespaceTemplate
 from karmada_vc_agent.translation.rbac import Callers, absorbed_name, admin_groups
 
 CLAIMS = {VirtualNamespace("edge"): HostNamespace("edge-adopted")}

@@ -9,8 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
-from karmada_vc_agent.translation.kind_policy import Code, RefusedError
-from karmada_vc_agent.translation.names import (
+from karmada_vc_agent.translation.context import (
     Direction,
     Names,
     NamespaceTemplate,
@@ -18,6 +17,7 @@ from karmada_vc_agent.translation.names import (
     host_name,
     host_namespace,
 )
+from karmada_vc_agent.translation.kind_policy import Code, RefusedError
 
 DEFAULT = NamespaceTemplate("-v-")
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")

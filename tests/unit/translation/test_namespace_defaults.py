@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL, POD_SECURITY_ANNOTATION
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import (
     ApplyAs,
@@ -12,6 +11,11 @@ from karmada_vc_agent.model.virtual_cluster import (
     PodSecurity,
     VirtualCluster,
     VirtualNamespace,
+)
+from karmada_vc_agent.model.vocabulary import (
+    CLUSTER_LABEL,
+    NAMESPACE_LABEL,
+    POD_SECURITY_ANNOTATION,
 )
 from karmada_vc_agent.translation.context import GatewayBinding
 from karmada_vc_agent.translation.namespace_defaults import (

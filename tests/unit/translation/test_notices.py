@@ -3,8 +3,8 @@
 import pytest
 
 from karmada_vc_agent.model.objects import Object, gvk_of
-from karmada_vc_agent.translation.draft import Notice, NoticeCode
-from karmada_vc_agent.translation.kind_paths import NamespaceReferences
+from karmada_vc_agent.translation.context import Notice, NoticeCode
+from karmada_vc_agent.translation.kind_policy import NamespaceReferences
 from karmada_vc_agent.translation.references import REFERENCES_MAX, unknown_references
 from tests.unit.translation import given
 

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.model.objects import Object, copy_object, parse_api_version
-from karmada_vc_agent.translation.kind_paths import PodTemplates, pod_specs
-from karmada_vc_agent.translation.kind_policy import Code, Refusal
+from karmada_vc_agent.translation.kind_policy import Code, PodTemplates, Refusal, pod_specs
 from tests.unit.translation import given
 
 TEMPLATE = ["spec", "template", "spec"]

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from karmada_vc_agent.model.objects import GroupKind, Object, copy_object
 from karmada_vc_agent.model.virtual_cluster import Guard
-from karmada_vc_agent.translation import kind_paths
-from karmada_vc_agent.translation.kind_paths import Reference, Treatment
+from karmada_vc_agent.translation import kind_policy
+from karmada_vc_agent.translation.kind_policy import Reference, Treatment
 from karmada_vc_agent.translation.restore import restore
 from karmada_vc_agent.translation.translate import Converted, HostObject, translate
 from tests.unit.translation import given
@@ -94,7 +94,7 @@ def _kinds_of_cases() -> set[tuple[str, str]]:
 
 
 def test_every_kind_of_the_tables_has_a_case() -> None:
-    wanted = {*kind_paths.REFERENCES, *kind_paths.POD_TEMPLATES}
+    wanted = {*kind_policy.REFERENCES, *kind_policy.POD_TEMPLATES}
     assert wanted - _kinds_of_cases() == set()
 
 
@@ -209,14 +209,14 @@ ALLOWED = {"allow": list(Guard)}
 CLAIMS = {"edge": "edge-v-branch-a", "ops": "legacy", "legacy": "legacy-v-branch-a"}
 
 
-KINDS = [kind for kind in kind_paths.REFERENCES if kind[1] != "Event"]  # only ever read
+KINDS = [kind for kind in kind_policy.REFERENCES if kind[1] != "Event"]  # only ever read
 
 
 @pytest.mark.parametrize("kind", KINDS, ids="/".join)
 @settings(deadline=None, max_examples=15)
 @for_all(st.data())
 def test_references_come_back(kind: GroupKind, data: st.DataObject) -> None:
-    _check_both_ways(data.draw(objects_of(kind, tuple(kind_paths.REFERENCES[kind]))), kind)
+    _check_both_ways(data.draw(objects_of(kind, tuple(kind_policy.REFERENCES[kind]))), kind)
 
 
 @for_all(st.data())
@@ -224,7 +224,7 @@ def test_references_in_pod_specs_come_back(data: st.DataObject) -> None:
     kind = ("apps", "Deployment")
     rows = tuple(
         Reference(f"spec.template.spec.{row.path}", row.treatment)
-        for row in kind_paths.IN_POD_SPECS
+        for row in kind_policy.IN_POD_SPECS
     )
     _check_both_ways(data.draw(objects_of(kind, rows)), kind)
 

@@ -6,7 +6,7 @@ import pytest
 
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.translation import rbac_rules
-from karmada_vc_agent.translation.draft import NoticeCode
+from karmada_vc_agent.translation.context import NoticeCode
 from tests.unit.translation import given
 
 ALL = ["get", "create", "delete"]

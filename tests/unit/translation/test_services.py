@@ -2,8 +2,8 @@
 
 import pytest
 
-from karmada_vc_agent.model.kinds import BALANCER_POOL_LABEL
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.vocabulary import BALANCER_POOL_LABEL
 from karmada_vc_agent.translation.kind_policy import Code
 from tests.unit.translation import given
 

@@ -4,7 +4,7 @@ import pytest
 
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import SHARED, STRICT
-from karmada_vc_agent.translation.draft import NoticeCode
+from karmada_vc_agent.translation.context import NoticeCode
 from tests.unit.translation import given
 
 OPT_OUTS = (

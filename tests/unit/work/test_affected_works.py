@@ -6,7 +6,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.work.affected_works import AffectedWorks
+from karmada_vc_agent.work.work_watches import AffectedWorks
 from karmada_vc_agent.work.works import WorkKey
 from tests.fakes import objects
 

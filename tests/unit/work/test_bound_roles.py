@@ -11,10 +11,9 @@ from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import ForbiddenError, InvalidError, NotFoundError
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model import domain, karmada
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
-from karmada_vc_agent.work.bound_roles import is_stand_in
-from karmada_vc_agent.work.host_objects import Applied, HostObjects
+from karmada_vc_agent.work.host_objects import Applied, HostObjects, is_stand_in
 from karmada_vc_agent.work.reporting import works_of_change
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer, Request
@@ -26,9 +25,9 @@ ROLES, CLUSTER_ROLES = f"{API}/namespaces/hns/roles", f"{API}/clusterroles"
 BINDINGS = f"{API}/namespaces/hns/rolebindings"
 BINDING = Resource(GroupVersionKind(GROUP, "v1", "RoleBinding"), "rolebindings", namespaced=True)
 MARKS = {
-    domain.CLUSTER_LABEL: "branch-a",
-    domain.NAMESPACE_LABEL: "edge",
-    karmada.MANAGED_LABEL: "true",
+    vocabulary.CLUSTER_LABEL: "branch-a",
+    vocabulary.NAMESPACE_LABEL: "edge",
+    vocabulary.MANAGED_LABEL: "true",
 }
 WORK = "karmada-es-branch-a/web-1"
 UNHELD = [{"apiGroups": ["example.org"], "resources": ["widgets"], "verbs": ["create"]}]
@@ -46,7 +45,7 @@ def binding(kind: str = "Role", name: str = "reader") -> Object:
             "name": "to-it",
             "namespace": "hns",
             "labels": dict(MARKS),
-            "annotations": {domain.WORK_ANNOTATION: WORK},
+            "annotations": {vocabulary.WORK_ANNOTATION: WORK},
         },
         "roleRef": {"apiGroup": GROUP, "kind": kind, "name": name},
         "subjects": [{"kind": "User", "apiGroup": GROUP, "name": "vc:branch-a:ann"}],
@@ -111,9 +110,9 @@ async def test_binding_comes_before_its_role(
     assert host.find(f"{path}/reader") is None, "the stand-in is left"
     [stand_in] = made(host, path)
     assert stand_in["rules"] == []
-    marks = {domain.WORK_ANNOTATION: WORK, domain.STAND_IN_ANNOTATION: "true"}
+    marks = {vocabulary.WORK_ANNOTATION: WORK, vocabulary.STAND_IN_ANNOTATION: "true"}
     assert stand_in["metadata"]["annotations"] == marks
-    expected = MARKS if kind == "Role" else MARKS.keys() - {domain.NAMESPACE_LABEL}
+    expected = MARKS if kind == "Role" else MARKS.keys() - {vocabulary.NAMESPACE_LABEL}
     assert stand_in["metadata"]["labels"] == {key: MARKS[key] for key in expected}
 
 
@@ -276,13 +275,16 @@ async def test_stand_in_that_is_left_is_none_once_a_work_brings_the_role(
     of_host = HostObjects(client, lambda _: Store(RawCodec()), scopes=Scopes())
     await of_host.apply(BINDING, binding(), lambda obj, _: obj)
     brought = role()
-    brought["metadata"] |= {"labels": dict(MARKS), "annotations": {domain.WORK_ANNOTATION: WORK}}
+    brought["metadata"] |= {
+        "labels": dict(MARKS),
+        "annotations": {vocabulary.WORK_ANNOTATION: WORK},
+    }
     roles = Resource(GroupVersionKind(GROUP, "v1", "Role"), "roles", namespaced=True)
     await of_host.apply(roles, brought, lambda obj, _: obj)
     await of_host.apply(BINDING, binding("Role", "writer"), lambda obj, _: obj)
     left = host.live(f"{ROLES}/reader")
     assert not is_stand_in(left)
-    assert left["metadata"]["annotations"] == {domain.WORK_ANNOTATION: WORK}
+    assert left["metadata"]["annotations"] == {vocabulary.WORK_ANNOTATION: WORK}
 
 
 @pytest.mark.parametrize(
@@ -389,7 +391,7 @@ async def test_preserved_binding_is_released_though_its_role_is_missing(
     host.fail(404, "NotFound", method="PUT", path=f"{BINDINGS}/to-it", message=text)
     store: Store[Object] = Store(RawCodec())
     await HostObjects(client, lambda _: store, scopes=Scopes()).release(BINDING, binding())
-    assert domain.CLUSTER_LABEL not in host.live(f"{BINDINGS}/to-it")["metadata"]["labels"]
+    assert vocabulary.CLUSTER_LABEL not in host.live(f"{BINDINGS}/to-it")["metadata"]["labels"]
     [stand_in] = made(host, ROLES)
     assert stand_in["metadata"]["labels"] == MARKS
     assert host.listed(ROLES) == [], "the stand-in is left"

@@ -7,9 +7,9 @@ import pytest
 
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import UnreachableError
-from karmada_vc_agent.kube.tasks import LogOnce
-from karmada_vc_agent.work import targets
-from karmada_vc_agent.work.targets import Failure, WorkManifest, note_bug, unless_bug
+from karmada_vc_agent.kube.flows import LogOnce
+from karmada_vc_agent.work import reporting
+from karmada_vc_agent.work.reporting import Failure, WorkManifest, note_bug, unless_bug
 from tests.fakes import objects
 
 ITEM = WorkManifest(objects.virtual_cluster(), objects.config_map(), "karmada-es-branch-a/web")
@@ -17,7 +17,7 @@ ITEM = WorkManifest(objects.virtual_cluster(), objects.config_map(), "karmada-es
 
 @pytest.fixture(autouse=True)
 def _nothing_logged_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(targets, "_once", LogOnce(logging.getLogger(targets.__name__), 2))
+    monkeypatch.setattr(reporting, "_once", LogOnce(logging.getLogger(reporting.__name__), 2))
 
 
 async def ends_with(error: BaseException | None) -> str:

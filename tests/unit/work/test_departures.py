@@ -4,12 +4,11 @@ import json
 
 import pytest
 
-from karmada_vc_agent.cluster.agent_state import ClusterRecord
-from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, ClusterRecord
 from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.kube.errors import ApiError, UnauthorizedError
-from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL, OWNERS_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
+from karmada_vc_agent.model.vocabulary import MEMBERSHIP_LABEL, OWNERS_ANNOTATION
 from karmada_vc_agent.runner import controllers
 from tests.fakes import objects
 from tests.fakes.world import AGENT_NAMESPACE, World

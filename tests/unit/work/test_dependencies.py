@@ -4,7 +4,7 @@ import pytest
 
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.translation.kind_policy import Code, Refusal
-from karmada_vc_agent.work.targets import Dependency, refused
+from karmada_vc_agent.work.reporting import Dependency, refused
 from karmada_vc_agent.work.works import WorkMemory
 from tests.fakes import objects
 

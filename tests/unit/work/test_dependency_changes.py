@@ -9,8 +9,8 @@ from karmada_vc_agent.cluster.virtual_clusters import NODE_GROUP
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.translation.kind_policy import Code, Refusal
-from karmada_vc_agent.work.affected_works import DependencyChanges
-from karmada_vc_agent.work.targets import Dependency, kind_dependency, refused
+from karmada_vc_agent.work.reporting import Dependency, kind_dependency, refused
+from karmada_vc_agent.work.work_watches import DependencyChanges
 from tests.fakes import objects
 
 GADGET = GroupVersionKind("example.com", "v1", "Gadget")

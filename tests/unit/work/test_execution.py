@@ -11,14 +11,14 @@ from karmada_vc_agent.cluster.virtual_clusters import NODE_GROUP
 from karmada_vc_agent.features.checkpoint.entries import encoded
 from karmada_vc_agent.kube.controller import NotReadyError, RetryError
 from karmada_vc_agent.kube.errors import UnreachableError
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, NAMESPACE_LABEL, WORK_ANNOTATION
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
     annotations_of,
     labels_of,
 )
-from karmada_vc_agent.work.targets import kind_dependency
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, NAMESPACE_LABEL, WORK_ANNOTATION
+from karmada_vc_agent.work.reporting import kind_dependency
 from tests.fakes import objects
 from tests.fakes.misled import mislead
 from tests.fakes.served import Served

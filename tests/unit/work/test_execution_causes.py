@@ -8,18 +8,17 @@ from typing import Any, cast
 
 import pytest
 
-from karmada_vc_agent.features.policies.conditions import PlacementState
+from karmada_vc_agent.features.policies.policy_status import PlacementState
 from karmada_vc_agent.interpretation.user_hooks import (
     INTERPRET_HEALTH,
     Hook,
     Operation,
     UnavailableError,
 )
-from karmada_vc_agent.kube.controller import Controller, ControllerSpec, RetryError
-from karmada_vc_agent.kube.work_queue import WorkQueue
+from karmada_vc_agent.kube.controller import Controller, ControllerSpec, RetryError, WorkQueue
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.translation.kind_policy import Code, Refusal
-from karmada_vc_agent.work.targets import Dependency, kind_dependency, refused
+from karmada_vc_agent.work.reporting import Dependency, kind_dependency, refused
 from tests.fakes import objects
 from tests.fakes.served import Served
 from tests.fakes.world import World

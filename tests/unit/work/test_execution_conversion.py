@@ -5,9 +5,9 @@ from contextlib import suppress
 import pytest
 
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.model.domain import HOLD_ANNOTATION
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
+from karmada_vc_agent.model.vocabulary import HOLD_ANNOTATION
 from tests.fakes import objects
 from tests.fakes.world import World, new_world
 

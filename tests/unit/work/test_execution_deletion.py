@@ -16,12 +16,12 @@ from karmada_vc_agent.kube.errors import (
     ForbiddenError,
     PageError,
 )
-from karmada_vc_agent.kube.tasks import WRITE_ATTEMPTS
-from karmada_vc_agent.model import karmada
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, DOMAIN, PRESERVE_ANNOTATION
+from karmada_vc_agent.kube.flows import WRITE_ATTEMPTS
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, DOMAIN, PRESERVE_ANNOTATION
 from karmada_vc_agent.runner import controllers
-from karmada_vc_agent.work.targets import WorkManifest
+from karmada_vc_agent.work.reporting import WorkManifest
 from tests.fakes import objects
 from tests.fakes.misled import mislead
 from tests.fakes.pages import PAGES
@@ -84,7 +84,7 @@ async def test_removing_the_finalizer_leaves_the_workload_as_it_was(world: World
     manifest["data"] = {"z": "1", "a": "ü", "n": "007"}
     await applied_and_deleted(world, manifest)
     live = world.hub.live(WORK)
-    finalizers = ["example.com/other", karmada.EXECUTION_FINALIZER]
+    finalizers = ["example.com/other", vocabulary.EXECUTION_FINALIZER]
     world.hub.seed({**live, "metadata": {**live["metadata"], "finalizers": finalizers}})
     world.look()
     before = orjson.dumps(world.hub.live(WORK)["spec"])
@@ -197,7 +197,7 @@ def widget() -> Object:
         "metadata": {
             "name": "dial",
             "namespace": "edge",
-            "labels": {karmada.MANAGED_LABEL: "true"},
+            "labels": {vocabulary.MANAGED_LABEL: "true"},
         },
         "spec": {"size": 1},
     }
@@ -247,7 +247,7 @@ async def test_failure_to_delete_keeps_the_finalizer(world: World) -> None:
     world.host.fail(500, method="DELETE")
     with pytest.raises(Exception, match="as the test wants"):
         await world.execution.reconcile(KEY)
-    assert world.hub.live(WORK)["metadata"]["finalizers"] == [karmada.EXECUTION_FINALIZER]
+    assert world.hub.live(WORK)["metadata"]["finalizers"] == [vocabulary.EXECUTION_FINALIZER]
 
 
 @pytest.mark.parametrize("code", [403, 409, 422, 500])
@@ -393,7 +393,7 @@ async def test_preserved_object_stays_without_any_mark(world: World) -> None:
     live = world.host.live(SETTINGS)
     assert live["data"] == {"value": "1"}
     keys = [*labels_of(live), *annotations_of(live)]
-    assert [key for key in keys if DOMAIN in key or key == karmada.MANAGED_LABEL] == []
+    assert [key for key in keys if DOMAIN in key or key == vocabulary.MANAGED_LABEL] == []
     assert world.hub.find(WORK) is None
 
 
@@ -443,7 +443,7 @@ async def test_preserved_object_changed_meanwhile_is_released_all_the_same(world
         "PUT", SETTINGS, lambda: world.host.change(SETTINGS, data={"value": "by hand"})
     )
     await world.execution.reconcile(KEY)
-    assert karmada.MANAGED_LABEL not in labels_of(world.host.live(SETTINGS))
+    assert vocabulary.MANAGED_LABEL not in labels_of(world.host.live(SETTINGS))
     assert world.hub.find(WORK) is None
 
 
@@ -520,7 +520,7 @@ async def test_proxy_that_names_its_cluster_ends_no_work(world: World, side: str
     page = PAGES["404 Status of a cluster"]
     with getattr(world, side).in_front(page), pytest.raises((PageError, RetryError)):
         await world.execution.reconcile(KEY)
-    assert world.hub.live(WORK)["metadata"]["finalizers"] == [karmada.EXECUTION_FINALIZER]
+    assert world.hub.live(WORK)["metadata"]["finalizers"] == [vocabulary.EXECUTION_FINALIZER]
     await world.execution.reconcile(KEY)
     assert world.hub.find(WORK) is None
     assert world.host.find(SETTINGS) is None

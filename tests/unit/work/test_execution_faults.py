@@ -9,7 +9,7 @@ from karmada_vc_agent.kube.controller import ControllerSpec, RetryError
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.translation.translate import MAX_LEVELS
 from karmada_vc_agent.work.manifests import Manifests
-from karmada_vc_agent.work.targets import WorkManifest
+from karmada_vc_agent.work.reporting import WorkManifest
 from tests.fakes import objects
 from tests.fakes.world import World
 

@@ -6,8 +6,8 @@ import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.controller import Requeue, RetryError
-from karmada_vc_agent.model.domain import HOLD_ANNOTATION
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.vocabulary import HOLD_ANNOTATION
 from tests.fakes import objects
 from tests.fakes.world import World
 

@@ -14,8 +14,8 @@ from karmada_vc_agent.interpretation.user_hooks import (
     Operation,
 )
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, copy_object, labels_of
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL
 from tests.fakes import objects
 from tests.fakes.world import World
 

@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import OBJECT_BYTES, SMALL_BYTES, STORED_BYTES, Object, bytes_of
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL
 from tests.fakes import objects
 from tests.fakes.world import World
 

@@ -6,10 +6,9 @@ import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.setting import LabelSelector
-from karmada_vc_agent.model.virtual_cluster import ApplyAs, DefaultAccount
+from karmada_vc_agent.model.virtual_cluster import ApplyAs, DefaultAccount, LabelSelector
 from tests.fakes import objects
 from tests.fakes.world import World, new_world
 
@@ -324,7 +323,12 @@ def impersonator_work(world: World) -> Object:
     }
     work = objects.work(binding)
     uid = world.register()["metadata"]["uid"]
-    owner = {"apiVersion": karmada.CLUSTER_API, "kind": "Cluster", "name": "branch-a", "uid": uid}
+    owner = {
+        "apiVersion": vocabulary.CLUSTER_API,
+        "kind": "Cluster",
+        "name": "branch-a",
+        "uid": uid,
+    }
     work["metadata"]["ownerReferences"] = [owner]
     return work
 
@@ -386,7 +390,7 @@ async def test_impersonator_binding_is_applied_without_an_object(world: World) -
     [
         {"ownerReferences": []},
         {"ownerReferences": [{"kind": "Cluster", "name": "branch-a", "uid": "another"}]},
-        {"labels": {karmada.CLUSTER_BINDING_PERMANENT_ID_LABEL: "1b2c"}},
+        {"labels": {vocabulary.CLUSTER_BINDING_PERMANENT_ID_LABEL: "1b2c"}},
     ],
 )
 async def test_impersonator_that_is_not_the_clusters_own_is_an_ordinary_binding(

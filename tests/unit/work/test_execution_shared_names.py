@@ -6,7 +6,7 @@ import pytest
 
 from karmada_vc_agent.kube.controller import Requeue, RetryError
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.work.targets import Dependency
+from karmada_vc_agent.work.reporting import Dependency
 from tests.fakes import objects
 from tests.fakes.world import World
 
@@ -148,7 +148,7 @@ async def test_host_whose_write_fails_is_free_again(two: World) -> None:
 async def test_nothing_is_given_away_before_all_is_listed(
     two: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("karmada_vc_agent.work.shared_names.LOOKS", 2)
+    monkeypatch.setattr("karmada_vc_agent.work.shared_objects.LOOKS", 2)
     two.restart(refuse_shared_hosts=True)
     two.hub.seed(objects.work(ingress(SHOP), vc="branch-b"))
     two.look()

@@ -3,9 +3,9 @@
 import pytest
 
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, HOLD_ANNOTATION
 from karmada_vc_agent.model.objects import Object, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, HOLD_ANNOTATION
 from tests.fakes import objects
 from tests.fakes.world import World
 

@@ -5,10 +5,10 @@ import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.features.checkpoint.entries import encoded
-from karmada_vc_agent.features.windows.window_state import WindowStates
+from karmada_vc_agent.features.windows.feature import WindowStates
 from karmada_vc_agent.kube.controller import Requeue
-from karmada_vc_agent.model.domain import APPLIED_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of
+from karmada_vc_agent.model.vocabulary import APPLIED_ANNOTATION
 from tests.fakes import objects
 from tests.fakes.world import World
 

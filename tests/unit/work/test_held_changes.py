@@ -1,7 +1,7 @@
 """A sync needs no other for what it wrote itself, however early the watch tells of it."""
 
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.work.affected_works import HeldChanges
+from karmada_vc_agent.work.work_watches import HeldChanges
 from karmada_vc_agent.work.works import WorkKey
 
 KEY = ("branch-a", "web")

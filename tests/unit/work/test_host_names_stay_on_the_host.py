@@ -16,26 +16,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
-from karmada_vc_agent.features.windows.window_state import Windows, WindowStates
+from karmada_vc_agent.features.windows.feature import Windows, WindowStates
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.errors import InvalidError
 from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model import karmada
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, copy_object
 from karmada_vc_agent.model.virtual_cluster import HostNamespace
-from karmada_vc_agent.translation.context import TranslationContext
-from karmada_vc_agent.translation.names import NAMES_ANNOTATION, is_path
+from karmada_vc_agent.translation.context import NAMES_ANNOTATION, TranslationContext, is_path
 from karmada_vc_agent.translation.translate import HostObject, translate
 from karmada_vc_agent.work.host_objects import Applied, HostObjects
 from karmada_vc_agent.work.manifests import Manifests, ReportedObjects
 from karmada_vc_agent.work.namespace_writer import NamespaceWriter
-from karmada_vc_agent.work.reporting import WorkEvents, reflect
-from karmada_vc_agent.work.shared_names import SharedNames
-from karmada_vc_agent.work.shared_objects import SharedObjects
-from karmada_vc_agent.work.targets import Failure, WorkManifest
+from karmada_vc_agent.work.reporting import Failure, WorkEvents, WorkManifest, reflect
+from karmada_vc_agent.work.shared_objects import SharedNames, SharedObjects
 from tests.unit.translation import given as facts
 from tests.unit.translation.cases import CASES
 
@@ -189,7 +186,7 @@ def test_a_status_and_its_events_have_no_host_names(
             key: {key: text},
         }
         live["metadata"].setdefault("annotations", {})
-        live["metadata"]["annotations"][karmada.TEMPLATE_GENERATION_ANNOTATION] = generation
+        live["metadata"]["annotations"][vocabulary.TEMPLATE_GENERATION_ANNOTATION] = generation
         recorder = _Recorder()
         item = WorkManifest(context.vc, manifest, context.work)
         reflecting = reflect(BUILT_IN, WorkEvents(recorder), WORK, item, live, context)

@@ -7,11 +7,11 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
+from karmada_vc_agent.kube.flows import WRITE_ATTEMPTS
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.kube.tasks import WRITE_ATTEMPTS
-from karmada_vc_agent.model import karmada
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL
 from karmada_vc_agent.work import host_objects
 from karmada_vc_agent.work.host_objects import Applied, HostObjects, RecreationError
 from karmada_vc_agent.work.rules.apply_plan import ForeignError
@@ -210,7 +210,7 @@ async def test_unmanaged_object_is_taken_where_the_manifest_says_overwrite(
     unmanaged["metadata"]["labels"] = {}
     setting.host.seed(unmanaged)
     wanted = desired()
-    wanted["metadata"]["annotations"][karmada.CONFLICT_RESOLUTION_ANNOTATION] = "overwrite"
+    wanted["metadata"]["annotations"][vocabulary.CONFLICT_RESOLUTION_ANNOTATION] = "overwrite"
     outcome = await setting.host_objects.apply(MAPS, wanted, as_it_is)
     assert isinstance(outcome, Applied)
     assert setting.host.live(PATH)["data"] == {"value": "1"}
@@ -383,7 +383,7 @@ async def test_object_that_is_gone_need_not_be_deleted(setting: Setting) -> None
     assert setting.sent() == ["GET"]
 
 
-@pytest.mark.parametrize("labels", [{}, {karmada.MANAGED_LABEL: "true", CLUSTER_LABEL: "other"}])
+@pytest.mark.parametrize("labels", [{}, {vocabulary.MANAGED_LABEL: "true", CLUSTER_LABEL: "other"}])
 async def test_foreign_object_is_not_deleted(setting: Setting, labels: dict[str, str]) -> None:
     foreign = objects.config_map(ns="hns")
     foreign["metadata"]["labels"] = labels

@@ -10,7 +10,7 @@ import pytest
 
 from karmada_vc_agent.interpretation.user_hooks import INTERPRET_HEALTH, RETAIN, Operation
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
-from karmada_vc_agent.work.interpreter_rules import Concerns, InterpreterRules
+from karmada_vc_agent.work.served_kinds import Concerns, InterpreterRules
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.served import Served
 

@@ -9,15 +9,10 @@ import pytest
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.domain import (
-    CLUSTER_LABEL,
-    HOLD_ANNOTATION,
-    MARKS,
-    WORK_ANNOTATION,
-)
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of
 from karmada_vc_agent.model.quantity import Size
 from karmada_vc_agent.model.virtual_cluster import HOST_BYTES_BOUND, Bounds
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, HOLD_ANNOTATION, MARKS, WORK_ANNOTATION
 from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME
 from karmada_vc_agent.work.host_objects import LiveObjects
 from karmada_vc_agent.work.memory_bounds import KeptObjects, ObjectIdentity, _Whole

@@ -7,9 +7,8 @@ from karmada_vc_agent.kube.codec import RawCodec, StructCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node, Taint
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.setting import LabelSelector
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.work.affected_works import follow_taints
+from karmada_vc_agent.model.virtual_cluster import LabelSelector, VirtualCluster
+from karmada_vc_agent.work.work_watches import follow_taints
 from karmada_vc_agent.work.works import Works
 
 EDGE = Taint("edge", "", "NoSchedule")

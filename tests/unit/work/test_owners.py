@@ -3,9 +3,9 @@
 import pytest
 
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
-from karmada_vc_agent.translation.names import NAMES_ANNOTATION
+from karmada_vc_agent.model.vocabulary import WORK_ANNOTATION
+from karmada_vc_agent.translation.context import NAMES_ANNOTATION
 from karmada_vc_agent.work.owners import NAMES_AT_MOST, Owners, Place, manifest_of
 from tests.fakes import objects
 from tests.fakes.world import World

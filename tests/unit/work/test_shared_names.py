@@ -7,10 +7,10 @@ from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, parse_api_version
-from karmada_vc_agent.translation.shared_names import shared_names
-from karmada_vc_agent.work.shared_names import NAME_INDEX, SharedNames
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL
+from karmada_vc_agent.translation.guards import shared_names
+from karmada_vc_agent.work.shared_objects import NAME_INDEX, SharedNames
 from tests.fakes import served
 from tests.fakes.api_server import FakeApiServer
 

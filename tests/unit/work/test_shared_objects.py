@@ -3,8 +3,8 @@
 import pytest
 
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, put
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL
 from karmada_vc_agent.translation.kind_policy import Code, RefusedError
 from karmada_vc_agent.translation.translate import mark_as_shared
 from karmada_vc_agent.work.rules.apply_plan import owners_of

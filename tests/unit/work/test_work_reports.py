@@ -4,12 +4,17 @@ from typing import Any
 
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.work.affected_works import HeldChanges
+from karmada_vc_agent.work import works
+from karmada_vc_agent.work.execution import WorkStatuses
 from karmada_vc_agent.work.memory_bounds import KeepStatus, WorkBounds, keep_all
-from karmada_vc_agent.work.rules import work_conditions
-from karmada_vc_agent.work.rules.work_conditions import manifest_status, reported_over
-from karmada_vc_agent.work.work_status import WorkStatuses
-from karmada_vc_agent.work.works import Works, key_of_work, manifests_of
+from karmada_vc_agent.work.work_watches import HeldChanges
+from karmada_vc_agent.work.works import (
+    Works,
+    key_of_work,
+    manifest_status,
+    manifests_of,
+    reported_over,
+)
 from tests.fakes import objects
 
 
@@ -45,9 +50,9 @@ def told(status: Object) -> list[tuple[str, str]]:
 
 def test_conditions_that_are_not_written_yet_are_written_with_the_next() -> None:
     statuses, work = scene(objects.config_map())
-    applied = work_conditions.applied(1, [])
-    statuses.report(work, [work_conditions.dispatching(suspended=False), applied], [])
-    statuses.report(work, [work_conditions.dispatching(suspended=True)], [])
+    applied = works.applied(1, [])
+    statuses.report(work, [works.dispatching(suspended=False), applied], [])
+    statuses.report(work, [works.dispatching(suspended=True)], [])
     assert told(reported(statuses, work)) == [
         ("Dispatching", "SuspendDispatching"),
         ("Applied", "AppliedSuccessful"),
@@ -65,18 +70,18 @@ def test_entries_that_are_not_written_yet_are_written_with_the_next() -> None:
 
 def test_what_is_of_another_work_of_that_name_is_not_taken_along() -> None:
     statuses, work = scene(objects.config_map())
-    statuses.report(work, [work_conditions.applied(1, [])], [])
+    statuses.report(work, [works.applied(1, [])], [])
     again = {**work, "metadata": {**work["metadata"], "uid": "another"}}
-    statuses.report(again, [work_conditions.dispatching(suspended=True)], [])
+    statuses.report(again, [works.dispatching(suspended=True)], [])
     assert told(reported(statuses, again)) == [("Dispatching", "SuspendDispatching")]
 
 
 def test_what_changed_and_changed_back_is_as_the_hub_has_it() -> None:
     statuses, work = scene(objects.config_map())
-    statuses.report(work, [work_conditions.applied(1, [])], [])
+    statuses.report(work, [works.applied(1, [])], [])
     live = reported(statuses, work)
-    statuses.report(work, [work_conditions.applied(1, ["no"])], [])
-    statuses.report(work, [work_conditions.applied(1, [])], [])
+    statuses.report(work, [works.applied(1, ["no"])], [])
+    statuses.report(work, [works.applied(1, [])], [])
     newest = reported(statuses, work)
     assert newest != live  # the time
     assert reported_over(live, newest, manifests_of(work)) == live

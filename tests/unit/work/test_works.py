@@ -12,10 +12,11 @@ from karmada_vc_agent.kube.codec import RawCodec, Unreadable
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object, annotations_of, gvk_of, key_of, labels_of
 from karmada_vc_agent.work.rules.ownership import namespaces_needed
-from karmada_vc_agent.work.rules.work_conditions import applied_of, compose_work_status
 from karmada_vc_agent.work.works import (
     Works,
+    applied_of,
     binding_namespace,
+    compose_work_status,
     is_applied,
     is_of_cluster,
     manifests_of,

@@ -1,37 +1,428 @@
-"""Requests for cluster-scoped resources (5.3)."""
+"""Requests for cluster-scoped resources, and questions about rights (5.3)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from msgspec import structs
 
+from karmada_vc_agent.config.checks import DNS_LABEL
 from karmada_vc_agent.features.gateway.mapping import (
     bodies,
-    namespace_writes,
+    cluster_view,
     object_membership,
-    parsed_request,
-    patches,
     refusals,
-    request_syntax,
+    responses,
 )
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
+    NAME_FIELD,
     KindScope,
+    MapName,
     ParsedRequest,
+    RequestPath,
+    ResponseKind,
+    View,
+    field_terms,
     scope_allows,
 )
-from karmada_vc_agent.features.gateway.mapping.object_membership import ObjectFilter
-from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward, PlanAnswer
+from karmada_vc_agent.features.gateway.mapping.object_membership import ObjectFilter, ObjectReader
 from karmada_vc_agent.features.gateway.mapping.refusals import Attributes, RefusalError
-from karmada_vc_agent.features.gateway.mapping.request_syntax import (
-    NAME_FIELD,
-    MapName,
-    RequestPath,
-    field_terms,
+from karmada_vc_agent.features.gateway.mapping.responses import (
+    Forward,
+    PlanAnswer,
+    Response,
+    is_status,
 )
-from karmada_vc_agent.features.gateway.mapping.reviews import plan_review, plan_self_review
-from karmada_vc_agent.model import domain
-from karmada_vc_agent.translation.rbac import CONVERTED_PREFIX
+from karmada_vc_agent.model import vocabulary
+from karmada_vc_agent.model.objects import Object, annotations_of, dig
+from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
+from karmada_vc_agent.model.vocabulary import NAMESPACE_NAME_LABEL
+from karmada_vc_agent.translation import own_steps
+from karmada_vc_agent.translation.kind_policy import RefusedError
+from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
+from karmada_vc_agent.translation.rbac import CONVERTED_PREFIX, Callers
+from karmada_vc_agent.translation.rbac_rules import restore_written
+from karmada_vc_agent.translation.translate import claimed_namespace
+
+IMMORTAL = "default"
+"""Kubernetes deletes it never, and neither does a virtual cluster."""
+_MAPS = ("labels", "annotations")
+_OF_ITS_END = ("finalizers", "ownerReferences")
+"""What would keep a namespace on the host that its virtual cluster, or the agent, deleted."""
+_KEPT = (*_OF_ITS_END, "managedFields")
+"""What writes leave as the host has it."""
+_DIRECTIVES = "$"
+_NAME_MAX_LENGTH = 63
+
+
+Written = tuple[Any, tuple[str, ...]]
+"""What a write becomes, an object or a JSON patch, and warnings for the client."""
+
+
+def right_to_namespaces(verb: str, name: str) -> Attributes:
+    """Return the right that a client needs to write a Namespace."""
+    return Attributes(verb, vocabulary.DOMAIN, "v1alpha1", "namespaces", name=name)
+
+
+def name_of(body: Object, parsed: ParsedRequest) -> str:
+    """Return the virtual name of a Namespace that is created; a generated one is made.
+
+    Raises RefusalError.
+    """
+    metadata = dig(body, "metadata")
+    name, prefix = (dig(metadata, each) for each in ("name", "generateName"))
+    if parsed.name:
+        _check_name(body, parsed)
+        name = parsed.name
+    elif not (isinstance(name, str) and name):
+        if not (isinstance(prefix, str) and prefix):
+            detail = "Required value: name or generateName is required"
+            raise refusals.invalid(parsed.info, "", "metadata.name", detail, "FieldValueRequired")
+        suffix = parsed.view.suffix()
+        name = prefix[: _NAME_MAX_LENGTH - len(suffix)] + suffix
+    if not DNS_LABEL.fullmatch(name):
+        detail = "must be a DNS label: a-z, 0-9 and -, up to 63 characters"
+        detail = f'Invalid value: "{name}": {detail}'
+        raise refusals.invalid(parsed.info, name, "metadata.name", detail)
+    return name
+
+
+def created_namespace(body: Object, parsed: ParsedRequest) -> Written:
+    """Return the claimed host Namespace. parsed: with the name. Raises RefusalError."""
+    context = parsed.view.context()
+    if parsed.name in context.vc.adopt_namespaces:
+        raise parsed.refuse("an administrator of the host lets the virtual cluster adopt it")
+    if 0 < context.vc.bounds.works <= len(context.claims):
+        most = context.vc.bounds.works
+        raise parsed.refuse(f"the virtual cluster may have {most} namespaces (bounds.works)")
+    _refuse_its_end(body, {}, parsed)
+    named = {**body, "metadata": {**(dig(body, "metadata") or {}), "name": parsed.name}}
+    written = _without_ends(bodies.whole(named, parsed))
+    pairs, dropped = _tenants(body, {}, parsed)
+    marks = _marks(parsed)["metadata"]
+    written["metadata"]["name"] = marks["name"]
+    for each in _MAPS:
+        written["metadata"][each] = {**pairs[each], **marks[each]}
+    return written, dropped
+
+
+def replaced_namespace(body: Object, live: Object, parsed: ParsedRequest) -> Written:
+    """Return the host Namespace with what is not the tenant's as it is. Raises RefusalError."""
+    _check_name(body, parsed)
+    _refuse_its_end(body, live, parsed)
+    written = _without_ends(bodies.whole(body, parsed, is_update=True))
+    metadata = written["metadata"]
+    pairs, dropped = _tenants(body, live, parsed)
+    for each in _MAPS:
+        there: Object = dig(live, "metadata", each) or {}
+        kept = {key: value for key, value in there.items() if not _is_tenants(key, parsed)}
+        _put(metadata, each, pairs[each] | kept)
+    for each in _OF_ITS_END:
+        if live_value := dig(live, "metadata", each):
+            metadata[each] = live_value
+    return written, dropped
+
+
+def patched_namespace(live: Object, parsed: ParsedRequest, kind: str) -> Written:
+    """Return a patch of what is the tenant's. kind: its media type. Raises RefusalError."""
+    content = parsed.request.body
+    if kind == bodies.JSON_PATCH:
+        return _json_patched(bodies.decode_json(content), parsed), ()
+    if kind not in bodies.MERGE and kind != bodies.APPLY:
+        raise refusals.unsupported_body()
+    changed = _applied if kind == bodies.APPLY else _merged
+    return changed(bodies.as_object(bodies.decode_json(content)), live, parsed)
+
+
+def _merged(body: Object, live: Object, parsed: ParsedRequest) -> Written:
+    _check_name(body, parsed)
+    _refuse_directives(body, parsed)
+    _refuse_its_end(body, live, parsed)
+    written = _without_ends(bodies.part(body, parsed))
+    pairs, dropped = _tenants(body, live, parsed)
+    metadata = written.get("metadata") or {}
+    for each in _MAPS:
+        _put(metadata, each, pairs[each])
+    if metadata:
+        written["metadata"] = metadata
+    else:
+        written.pop("metadata", None)
+    return written, dropped
+
+
+def _applied(body: Object, live: Object, parsed: ParsedRequest) -> Written:
+    """Return a server-side apply to a Namespace that is there.
+
+    It has the marks, too: what a manager applied before and leaves out now is removed.
+    """
+    written, dropped = _merged(body, live, parsed)
+    marks = _marks(parsed)["metadata"]
+    metadata = written.setdefault("metadata", {})
+    for each in _MAPS:
+        there = dig(live, "metadata", each) or {}
+        kept = {key: there[key] for key in marks[each] if key in there}
+        metadata[each] = {**metadata.get(each, {}), **kept}
+    return written, dropped
+
+
+def _json_patched(operations: Any, parsed: ParsedRequest) -> list[Object]:
+    patch = bodies.json_patch(operations, parsed)
+    for operation in patch:
+        if operation["op"] != "test":
+            path = operation["path"]
+            if not _may_patch(bodies.steps_in(path), parsed):
+                raise parsed.invalid(path, "is not for tenants")
+    return patch
+
+
+def kept_because(live: Object, name: str) -> str:
+    """Return why a Namespace is not for tenants to delete, "" if it is."""
+    if name == IMMORTAL:
+        return "this namespace may not be deleted"
+    marks = annotations_of(live)
+    if not is_made_by_agent(live):
+        return "it was there before the virtual cluster adopted it"
+    if marks.get(vocabulary.WORK_ANNOTATION):
+        return "Karmada propagates it, and would create it again; delete it there"
+    if vocabulary.HOLD_ANNOTATION in marks:
+        return "an administrator of the host holds it"
+    return ""
+
+
+def _marks(parsed: ParsedRequest) -> Object:
+    """Return the host Namespace with nothing but what makes it one of the virtual cluster."""
+    context = parsed.view.context()
+    marks = claimed_namespace(context.vc, VirtualNamespace(parsed.name), context.settings)
+    marks["metadata"]["annotations"][vocabulary.BY_GATEWAY_ANNOTATION] = "true"
+    return marks
+
+
+# --- what is the tenant's -------------------------------------------------------------------
+
+
+def _is_tenants(key: str, parsed: ParsedRequest) -> bool:
+    settings = parsed.view.context().settings
+    patterns = own_steps.tenants_patterns(settings.tenancy, settings.namespace_keys)
+    return own_steps.is_tenants(key, patterns)
+
+
+def _tenants(
+    body: Object, live: Object, parsed: ParsedRequest
+) -> tuple[dict[str, Object], tuple[str, ...]]:
+    """Return what a client may change of labels and annotations, and the warning about others."""
+    kept: dict[str, Object] = {}
+    dropped: set[str] = set()
+    for each in _MAPS:
+        there, kept[each] = dig(live, "metadata", each) or {}, {}
+        sent = dig(body, "metadata", each)
+        for key, value in (sent if isinstance(sent, dict) else {}).items():
+            if _is_tenants(key, parsed):
+                kept[each][key] = value
+            elif not (
+                key == NAMESPACE_NAME_LABEL or vocabulary.is_ours(key) or there.get(key) == value
+            ):
+                dropped.add(key)
+    names = ", ".join(sorted(dropped))
+    warning = f"labels and annotations that the site decides are left as they are: {names}"
+    return kept, (warning,) if dropped else ()
+
+
+def _put(obj: Object, key: str, value: Object) -> None:
+    """Set a map, or remove it where it would be empty."""
+    obj.pop(key, None)
+    if value:
+        obj[key] = value
+
+
+def _may_patch(steps: bodies.Steps, parsed: ParsedRequest) -> bool:
+    if steps[:1] != ("metadata",):
+        return steps[:1] not in (("spec",), ("status",))
+    if len(steps) > 1 and steps[1] in _KEPT:
+        return False
+    is_key = len(steps) > 2 and steps[1] in _MAPS
+    return not is_key or _is_tenants(steps[2], parsed)
+
+
+# --- what is refused ------------------------------------------------------------------------
+
+
+def _check_name(body: Object, parsed: ParsedRequest) -> None:
+    name = dig(body, "metadata", "name")
+    if name and name != parsed.name:
+        text = f"the name of the object ({name}) does not match the name on the URL ({parsed.name})"
+        raise refusals.bad_request(text)
+
+
+def _refuse_its_end(body: Object, live: Object, parsed: ParsedRequest) -> None:
+    """Refuse finalizers and owners: who deletes a namespace must see it go."""
+    metadata = dig(body, "metadata")
+    for each in _OF_ITS_END:
+        is_there = isinstance(metadata, dict) and each in metadata
+        if is_there and (metadata[each] or []) != (dig(live, "metadata", each) or []):
+            raise parsed.refuse(f"metadata.{each} of a namespace is not for tenants")
+    if dig(body, "spec", "finalizers") not in (None, [], ["kubernetes"]):
+        raise parsed.refuse("spec.finalizers of a namespace is not for tenants")
+
+
+def _without_ends(obj: Object) -> Object:
+    """Take off what the host sets by itself, and keeps whatever a client sends."""
+    kept = {key: value for key, value in obj.items() if key not in ("spec", "status")}
+    metadata = kept.get("metadata")
+    if isinstance(metadata, dict):
+        kept["metadata"] = {k: v for k, v in metadata.items() if k not in _KEPT}
+    return kept
+
+
+def _refuse_directives(body: Object, parsed: ParsedRequest) -> None:
+    """Refuse a patch that replaces, or removes, more than single keys."""
+    metadata = body.get("metadata")
+    maps = {f"metadata.{each}": dig(metadata, each) for each in _MAPS}
+    for where, value in {"": body, "metadata": metadata, **maps}.items():
+        if isinstance(value, dict) and any(str(key).startswith(_DIRECTIVES) for key in value):
+            raise parsed.invalid(where, "must not be replaced as a whole by a patch")
+    for each in _MAPS:
+        if isinstance(metadata, dict) and metadata.get(each, {}) is None:
+            raise parsed.invalid(f"metadata.{each}", "must not be removed")
+
+
+_WRITES = frozenset({"create", "update", "patch", "delete"})
+_RULES = "SelfSubjectRulesReview"
+_ATTRIBUTES = "resourceAttributes"
+_CALLERS = frozenset({"SubjectAccessReview", "LocalSubjectAccessReview"})
+
+
+def review_for_host(body: Object, parsed: ParsedRequest) -> Object:
+    """Return a review with names of the host. Raises RefusalError: 400, 403."""
+    sent = dig(body, "spec")
+    if not isinstance(sent, dict):
+        raise refusals.bad_request("spec is not a map")
+    view, spec = parsed.view, dict(sent)
+    if parsed.info.kind == _RULES:
+        spec["namespace"] = _host_namespace(spec.get("namespace"), view)
+    attributes = spec.get(_ATTRIBUTES)
+    if isinstance(attributes, dict):
+        spec[_ATTRIBUTES] = _attributes(attributes, view)
+    if parsed.info.kind in _CALLERS:
+        _map_callers(spec, view)
+    return {**bodies.in_namespace_only(body, parsed), "spec": spec}
+
+
+def _attributes(sent: Object, view: View) -> Object:
+    """Map the namespace; a question about all namespaces is one about the anchor (G-24)."""
+    attributes, namespace = dict(sent), sent.get("namespace")
+    if sent.get("resource") == "namespaces" and not sent.get("group"):
+        if str(sent.get("verb")) in _WRITES:
+            attributes.pop("name", None)
+            ours = {"group": vocabulary.DOMAIN, "version": "*", "namespace": view.anchor}
+            return attributes | ours
+        if attributes.get("name"):
+            attributes["name"] = object_membership.host_namespace(view, str(attributes["name"]))
+        is_in_one = bool(namespace)
+    else:
+        is_in_one = bool(namespace) or _is_namespaced(sent, view)
+    if is_in_one:
+        attributes["namespace"] = _host_namespace(namespace, view)
+    return attributes
+
+
+def _is_namespaced(attributes: Object, view: View) -> bool:
+    """Whether a resource is in namespaces; one that the host does not serve is taken to."""
+    group, resource = str(attributes.get("group") or ""), attributes.get("resource")
+    served = [info for info in view.resources(group) if info.plural == resource]
+    return all(info.namespaced for info in served)
+
+
+def _host_namespace(namespace: Any, view: View) -> str:
+    return object_membership.host_namespace(view, str(namespace)) if namespace else view.anchor
+
+
+def _map_callers(spec: Object, view: View) -> None:
+    """Map user and groups as those of a request are (G-21). Raises RefusalError: 403."""
+    callers = Callers(view.name, view.context().names())
+    groups = spec.get("groups")
+    try:
+        if isinstance(spec.get("user"), str) and spec["user"]:
+            spec["user"] = callers.user(spec["user"])
+        mapped = [
+            callers.everyone if group == "system:authenticated" else callers.group(str(group))
+            for group in (groups if isinstance(groups, list) else ())
+        ]
+    except RefusedError as error:
+        raise refusals.forbidden(error.refusal.detail) from error
+    spec["groups"] = list(dict.fromkeys((*mapped, callers.everyone)))
+
+
+_BY_THE_GATEWAY = "SubjectAccessReview"
+"""Asks about others, which needs a right that tenants have in their cluster only."""
+
+
+class _OfReview(Response):
+    """The answer to a review; sent: the question of the client."""
+
+    kind = ResponseKind.OBJECT
+
+    def __init__(self, sent: Object) -> None:
+        self._sent = sent
+
+    def map(self, decoded: Object, view: View) -> Object | None:
+        """Map the texts, and names of namespaces in rules; restore the question."""
+        if is_status(decoded):
+            return self.map_status(decoded, view)
+        reader, status = ObjectReader(view), decoded.get("status")
+        if isinstance(status, dict):
+            for field in ("reason", "evaluationError"):
+                reader.text_in(status, field)
+            for rule in status.get("resourceRules") or ():
+                if restore_written(rule):
+                    continue
+                names = dig(rule, "resourceNames")
+                if isinstance(names, list):
+                    rule["resourceNames"] = [reader.text(str(name)) for name in names]
+        decoded["spec"] = dig(self._sent, "spec")
+        metadata = decoded.get("metadata")
+        if isinstance(metadata, dict) and "namespace" in metadata:
+            sent = dig(self._sent, "metadata", "namespace")
+            metadata["namespace"] = sent or metadata["namespace"]
+        return decoded
+
+
+def plan_review(parsed: ParsedRequest) -> Forward:
+    """Return what becomes of a question about rights. Raises RefusalError."""
+    if parsed.verb != "create" or parsed.name:
+        raise refusals.method_not_allowed()
+    host = ""
+    if parsed.info.namespaced:
+        claimed = object_membership.claimed_namespace(parsed.view, parsed.namespace)
+        if claimed is None:
+            raise refusals.namespace_not_found(parsed.namespace)
+        host = claimed
+    request = parsed.request
+    sent = bodies.as_object(bodies.decode(request.body, request.content_type))
+    is_gateways = parsed.info.kind == _BY_THE_GATEWAY
+    return responses.forward(
+        parsed,
+        structs.replace(parsed.path, namespace=host),
+        _OfReview(sent),
+        body=bodies.encode(review_for_host(sent, replace(parsed, host_namespace=host))),
+        content_type=refusals.JSON,
+        authorize=parsed.attributes if is_gateways else None,
+    )
+
+
+def plan_self_review(parsed: ParsedRequest) -> PlanAnswer:
+    """Answer who the client is, by its own names. Raises RefusalError."""
+    if parsed.verb != "create":
+        raise refusals.method_not_allowed()
+    user: Object = {"username": parsed.identity.user, "groups": list(parsed.identity.groups)}
+    review = {
+        "kind": parsed.info.kind,
+        "apiVersion": parsed.info.gvk.api_version,
+        "metadata": {"creationTimestamp": None},
+        "status": {"userInfo": user},
+    }
+    return PlanAnswer(201, refusals.JSON, bodies.encode(review))
+
 
 _NO_NODE = "kubernetes.io/hostname,!kubernetes.io/hostname"
 _READ_ONLY = "it is read only in this cluster"
@@ -54,31 +445,27 @@ def plan_cluster_scoped(parsed: ParsedRequest, scope: KindScope) -> Forward | Pl
         raise parsed.refuse(f"{parsed.path.subresource} is not available in this cluster")
     # Where pages are joined, that opens the token itself.
     if parsed.verb == "list" and scope is not KindScope.VOLUMES:
-        parsed = parsed_request.with_host_token(parsed)
+        parsed = responses.with_host_token(parsed)
     return _PLANS[scope](parsed)
 
 
 def _read(parsed: ParsedRequest, members: ObjectFilter, name: str = "") -> Forward:
     """Return a request with the client's own rights; name: of the object on the host."""
     path = structs.replace(parsed.path, name=name) if name else parsed.path
-    return parsed_request.forward(parsed, path, parsed_request.response_to(parsed, members))
+    return responses.forward(parsed, path, responses.response_to(parsed, members))
 
 
 def _selected(parsed: ParsedRequest, selector: str, fields: Mapping[str, MapName]) -> ParsedRequest:
     """Return a request with its names mapped, and a list narrowed to what is selected."""
-    query = (
-        parsed_request.map_selectors(parsed.query, parsed.view, fields) if fields else parsed.query
-    )
+    query = responses.map_selectors(parsed.query, parsed.view, fields) if fields else parsed.query
     if parsed.is_list:
-        query = parsed_request.with_label(query, selector)
+        query = responses.with_label(query, selector)
     return replace(parsed, query=query)
 
 
 def _shared(parsed: ParsedRequest) -> Forward:
-    response = parsed_request.response_to(
-        parsed, object_membership.SHARED_OBJECTS, hides_count=True
-    )
-    return parsed_request.forward(parsed, parsed.path, response)
+    response = responses.response_to(parsed, object_membership.SHARED_OBJECTS, hides_count=True)
+    return responses.forward(parsed, parsed.path, response)
 
 
 def _nodes(parsed: ParsedRequest) -> Forward:
@@ -91,7 +478,7 @@ def _nodes(parsed: ParsedRequest) -> Forward:
 
 def _renamed(parsed: ParsedRequest) -> Forward:
     host_name = parsed.view.context().names().host_name
-    own = f"{domain.CLUSTER_LABEL}={parsed.view.name},!{domain.GATEWAY_LABEL}"
+    own = f"{vocabulary.CLUSTER_LABEL}={parsed.view.name},!{vocabulary.GATEWAY_LABEL}"
     name = host_name(parsed.name) if parsed.name else ""
     selected = _selected(parsed, own, {NAME_FIELD: host_name})
     return _read(selected, object_membership.LABELLED, name)
@@ -101,17 +488,17 @@ def _bindings(parsed: ParsedRequest) -> Forward:
     def host(name: str) -> str:
         return CONVERTED_PREFIX + name
 
-    query = parsed_request.map_selectors(parsed.query, parsed.view, {NAME_FIELD: host})
+    query = responses.map_selectors(parsed.query, parsed.view, {NAME_FIELD: host})
     path = structs.replace(
         parsed.path,
         resource="rolebindings",
         namespace=parsed.view.anchor,
         name=host(parsed.name) if parsed.name else "",
     )
-    response = parsed_request.response_to(
+    response = responses.response_to(
         parsed, object_membership.BINDINGS, renamed_lists=_BINDING_LISTS
     )
-    return parsed_request.forward(replace(parsed, query=query), path, response)
+    return responses.forward(replace(parsed, query=query), path, response)
 
 
 # --- volumes ----------------------------------------------------------------------------
@@ -119,8 +506,8 @@ def _bindings(parsed: ParsedRequest) -> Forward:
 
 def _volumes(parsed: ParsedRequest) -> Forward:
     """Read whole volumes as the gateway: their claim decides, and whose their name is."""
-    preferred = request_syntax.preferred_view(parsed.accept)
-    is_metadata = preferred in request_syntax.METADATA
+    preferred = cluster_view.preferred_view(parsed.accept)
+    is_metadata = preferred in cluster_view.METADATA
     is_table = preferred == "Table"
     include = parsed.query.first(_INCLUDE) or "Metadata"
     query, names = parsed.query, []
@@ -136,9 +523,9 @@ def _volumes(parsed: ParsedRequest) -> Forward:
         tuple(names), metadata_only=is_metadata or (is_table and include == "Metadata")
     )
     renamed = _METADATA_LISTS if is_metadata else {}
-    response = parsed_request.response_to(parsed, members, hides_count=True, renamed_lists=renamed)
-    parsed = replace(parsed, query=query, accept=request_syntax.without_views(parsed.accept))
-    own = parsed_request.filtered(parsed, response)
+    response = responses.response_to(parsed, members, hides_count=True, renamed_lists=renamed)
+    parsed = replace(parsed, query=query, accept=cluster_view.without_views(parsed.accept))
+    own = responses.filtered(parsed, response)
     if parsed.is_list:
         return own
     host_name = parsed.view.context().names().host_name(parsed.name)
@@ -153,14 +540,14 @@ def _namespaces(parsed: ParsedRequest) -> Forward:
     view = parsed.view
     if parsed.is_list:
         fields = {NAME_FIELD: partial(object_membership.host_namespace, view)}
-        selected = _selected(parsed, f"{domain.CLUSTER_LABEL}={view.name}", fields)
+        selected = _selected(parsed, f"{vocabulary.CLUSTER_LABEL}={view.name}", fields)
         return _read(selected, object_membership.NAMESPACES)
     if parsed.is_write:
         try:
             return _write_namespace(parsed)
         except RefusalError as error:
             # Who may not write learns nothing of what is there.
-            error.authorize = namespace_writes.right(parsed.verb, parsed.name)
+            error.authorize = right_to_namespaces(parsed.verb, parsed.name)
             raise
     host = object_membership.claimed_namespace(view, parsed.name)
     if host is None:
@@ -172,28 +559,28 @@ def _write_namespace(parsed: ParsedRequest) -> Forward:
     request, view, name = parsed.request, parsed.view, parsed.name
     if name == object_membership.KUBE_SYSTEM:
         raise parsed.refuse(_READ_ONLY)
-    kind = request_syntax.media_type_of(request.content_type)
+    kind = cluster_view.media_type_of(request.content_type)
     host = object_membership.claimed_namespace(view, name) if name else None
     live = view.namespace_object(host) if host is not None else None
     if live is None or host is None:
-        if parsed.verb == "create" or (parsed.verb == "patch" and kind == patches.APPLY):
+        if parsed.verb == "create" or (parsed.verb == "patch" and kind == bodies.APPLY):
             return _create_namespace(parsed)
         raise refusals.namespace_not_found(name)
     path = structs.replace(parsed.path, name=host)
-    right = namespace_writes.right(parsed.verb, name)
+    right = right_to_namespaces(parsed.verb, name)
     if parsed.verb == "delete":
-        if why := namespace_writes.kept_because(live, name):
+        if why := kept_because(live, name):
             raise parsed.refuse(why)
-        body, content_type = patches.delete_options(request.body, request.content_type)
-        response = parsed_request.response_to(parsed, object_membership.NAMESPACES)
-        return parsed_request.forward(
+        body, content_type = bodies.delete_options(request.body, request.content_type)
+        response = responses.response_to(parsed, object_membership.NAMESPACES)
+        return responses.forward(
             parsed, path, response, body=body, content_type=content_type, authorize=right
         )
     if parsed.verb == "patch":
-        written, content_type = namespace_writes.patched(live, parsed, kind), kind
+        written, content_type = patched_namespace(live, parsed, kind), kind
     else:
         sent = bodies.as_object(bodies.decode(request.body, request.content_type))
-        written, content_type = namespace_writes.replaced(sent, live, parsed), refusals.JSON
+        written, content_type = replaced_namespace(sent, live, parsed), refusals.JSON
     return _written(parsed, written, path, content_type, right, (host, name))
 
 
@@ -203,12 +590,12 @@ def _create_namespace(parsed: ParsedRequest) -> Forward:
     body = bodies.as_object(
         bodies.decode(request.body, refusals.JSON if is_applied else request.content_type)
     )
-    name = namespace_writes.name_of(body, parsed)
+    name = name_of(body, parsed)
     named = replace(parsed, path=structs.replace(parsed.path, name=name))
     existing = object_membership.claimed_namespace(view, name)
     if existing is not None and name != object_membership.KUBE_SYSTEM:
         raise refusals.already_exists(parsed.info, name)
-    written = namespace_writes.created(body, named)
+    written = created_namespace(body, named)
     host = str(written[0]["metadata"]["name"])
     if view.is_foreign(host):
         raise named.refuse("its name on the host is taken by what is not of this cluster")
@@ -216,8 +603,8 @@ def _create_namespace(parsed: ParsedRequest) -> Forward:
         parsed,
         written,
         structs.replace(parsed.path, name=host if is_applied else ""),
-        patches.APPLY if is_applied else refusals.JSON,
-        namespace_writes.right("create", name if is_applied else ""),
+        bodies.APPLY if is_applied else refusals.JSON,
+        right_to_namespaces("create", name if is_applied else ""),
         (host, name),
     )
     is_dry_run = bool(parsed.query.first("dryRun"))
@@ -226,7 +613,7 @@ def _create_namespace(parsed: ParsedRequest) -> Forward:
 
 def _written(
     parsed: ParsedRequest,
-    written: namespace_writes.Written,
+    written: Written,
     path: RequestPath,
     content_type: str,
     right: Attributes,
@@ -234,12 +621,10 @@ def _written(
 ) -> Forward:
     """Return the request that writes a Namespace. names: on the host, and the virtual one."""
     value, warnings = written
-    forwarded = parsed_request.forward(
+    forwarded = responses.forward(
         parsed,
         path,
-        parsed_request.response_to(
-            parsed, object_membership.written_namespace(*names), written=names
-        ),
+        responses.response_to(parsed, object_membership.written_namespace(*names), written=names),
         body=bodies.encode(value),
         content_type=content_type,
         authorize=right,

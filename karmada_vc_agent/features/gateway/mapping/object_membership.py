@@ -10,23 +10,22 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
-from karmada_vc_agent.features.gateway.mapping.cluster_view import Unknown, View
+from karmada_vc_agent.features.gateway.mapping.cluster_view import FieldTerm, Unknown, View
 from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo
-from karmada_vc_agent.features.gateway.mapping.request_syntax import FieldTerm
-from karmada_vc_agent.model.domain import (
-    CLUSTER_LABEL,
-    GATEWAY_LABEL,
-    NAME_ANNOTATION,
-    SHARED_LABEL,
-)
 from karmada_vc_agent.model.objects import GroupKind, Object, annotations_of, labels_of, text_at
 from karmada_vc_agent.model.virtual_cluster import (
     ClaimedNamespaces,
     HostNamespace,
     VirtualNamespace,
 )
+from karmada_vc_agent.model.vocabulary import (
+    CLUSTER_LABEL,
+    GATEWAY_LABEL,
+    NAME_ANNOTATION,
+    SHARED_LABEL,
+)
+from karmada_vc_agent.translation.context import ANCHOR_NAMESPACE
 from karmada_vc_agent.translation.kind_policy import RefusedError
-from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE
 from karmada_vc_agent.translation.rbac import CONVERTED_PREFIX, everyone, identity_prefix
 from karmada_vc_agent.translation.restore import Parts, Restorer, restore_text, restored_parts
 from karmada_vc_agent.work.rules.apply_plan import owners_of

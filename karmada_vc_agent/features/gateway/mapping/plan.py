@@ -12,17 +12,20 @@ from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping import (
     cluster_view,
     object_membership,
-    parsed_request,
     refusals,
-    request_syntax,
+    responses,
 )
-from karmada_vc_agent.features.gateway.mapping.cluster_plans import plan_cluster_scoped
+from karmada_vc_agent.features.gateway.mapping.bodies import body_for
+from karmada_vc_agent.features.gateway.mapping.cluster_plans import plan_cluster_scoped, plan_review
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     KindScope,
     ParsedRequest,
+    Query,
+    RequestPath,
     ResponseKind,
     View,
     VirtualRequest,
+    parse_path,
     scope_of,
 )
 from karmada_vc_agent.features.gateway.mapping.object_membership import (
@@ -30,12 +33,14 @@ from karmada_vc_agent.features.gateway.mapping.object_membership import (
     NOWHERE,
     in_namespaces,
 )
-from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward, Plan, PlanAnswer
-from karmada_vc_agent.features.gateway.mapping.patches import body_for
 from karmada_vc_agent.features.gateway.mapping.refusals import Attributes, KindInfo, RefusalError
-from karmada_vc_agent.features.gateway.mapping.request_syntax import Query, RequestPath, parse_path
-from karmada_vc_agent.features.gateway.mapping.responses import Response, is_status
-from karmada_vc_agent.features.gateway.mapping.reviews import plan_review
+from karmada_vc_agent.features.gateway.mapping.responses import (
+    Forward,
+    Plan,
+    PlanAnswer,
+    Response,
+    is_status,
+)
 from karmada_vc_agent.model.objects import Object, dig, maps_at, parse_api_version, text_at
 
 _STREAMS = frozenset({("pods", each) for each in ("exec", "attach", "portforward", "log")})
@@ -105,12 +110,12 @@ def _unclaimed(parsed: ParsedRequest) -> Forward:
 def _in_one(parsed: ParsedRequest, host: str, authorize: Attributes | None = None) -> Forward:
     parsed = replace(parsed, host_namespace=host)
     body, content_type = body_for(parsed) if parsed.is_write else (b"", "")
-    parsed = parsed_request.with_host_token(parsed) if parsed.verb == "list" else parsed
-    query = parsed_request.map_selectors(parsed.query, parsed.view)
-    return parsed_request.forward(
+    parsed = responses.with_host_token(parsed) if parsed.verb == "list" else parsed
+    query = responses.map_selectors(parsed.query, parsed.view)
+    return responses.forward(
         replace(parsed, query=query),
         structs.replace(parsed.path, namespace=host),
-        parsed_request.response_to(parsed, in_namespaces(parsed.namespace)),
+        responses.response_to(parsed, in_namespaces(parsed.namespace)),
         body=body,
         content_type=content_type,
         authorize=authorize,
@@ -121,9 +126,9 @@ def _all_namespaces(parsed: ParsedRequest) -> Forward:
     """List or watch the whole host, and drop what is of others (G-40)."""
     if parsed.name or not parsed.is_list:
         raise refusals.method_not_allowed()
-    parsed = replace(parsed, query=parsed_request.map_selectors(parsed.query, parsed.view))
-    response = parsed_request.response_to(parsed, in_namespaces(), hides_count=True)
-    return parsed_request.filtered(parsed, response)
+    parsed = replace(parsed, query=responses.map_selectors(parsed.query, parsed.view))
+    response = responses.response_to(parsed, in_namespaces(), hides_count=True)
+    return responses.filtered(parsed, response)
 
 
 class _DiscoveryResponse(Response):
@@ -279,7 +284,7 @@ def _verb_of(request: VirtualRequest, path: RequestPath, query: Query) -> str:
 
 def _accept_of(request: VirtualRequest) -> str:
     """Return the Accept for the host. Raises RefusalError: 406."""
-    accept = request_syntax.upstream_accept(request.accept)
+    accept = cluster_view.upstream_accept(request.accept)
     if accept is None:
         raise refusals.not_acceptable()
     return accept

@@ -33,14 +33,14 @@ from karmada_vc_agent.features.gateway.mapping.refusals import (
     RefusalError,
     unauthorized,
 )
+from karmada_vc_agent.features.gateway.server.connections import Head, Headers, impersonation_of
 from karmada_vc_agent.features.gateway.server.host_requests import (
     HostAnswer,
     HostRequest,
     impersonating,
 )
-from karmada_vc_agent.features.gateway.server.http_messages import Head, Headers, impersonation_of
 from karmada_vc_agent.features.gateway.tokens import digest, matching
-from karmada_vc_agent.kube.access_reviews import (
+from karmada_vc_agent.kube.discovery import (
     ACCESS_REVIEWS_PATH,
     SELF_ACCESS_REVIEWS_PATH,
     TOKEN_REVIEWS_PATH,
@@ -49,11 +49,10 @@ from karmada_vc_agent.kube.access_reviews import (
 )
 from karmada_vc_agent.kube.errors import ForbiddenError, InvalidError, KubeError
 from karmada_vc_agent.model.core import Node
-from karmada_vc_agent.model.domain import DOMAIN
-from karmada_vc_agent.model.kinds import service_account_of, service_account_user
 from karmada_vc_agent.model.objects import Object, dig, text_at
+from karmada_vc_agent.model.vocabulary import DOMAIN, service_account_of, service_account_user
+from karmada_vc_agent.translation.context import ANCHOR_NAMESPACE
 from karmada_vc_agent.translation.kind_policy import RefusedError
-from karmada_vc_agent.translation.names import ANCHOR_NAMESPACE
 from karmada_vc_agent.translation.rbac import ACCESS_GROUP, KARMADA_USER, OPERATOR_USER, Callers
 
 VALID_FOR_S, INVALID_FOR_S = 10.0, 5.0

@@ -22,9 +22,9 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     Sealer,
     VirtualRequest,
 )
-from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward, Plan, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.plan import plan
 from karmada_vc_agent.features.gateway.mapping.refusals import JSON, RefusalError, unauthorized
+from karmada_vc_agent.features.gateway.mapping.responses import Forward, Plan, PlanAnswer
 from karmada_vc_agent.features.gateway.request_metrics import (
     RequestMeter,
     RequestRecord,
@@ -37,7 +37,13 @@ from karmada_vc_agent.features.gateway.server.access import (
     until_refused,
     wait_until_set_up,
 )
-from karmada_vc_agent.features.gateway.server.connections import ClientGoneError, Exchange
+from karmada_vc_agent.features.gateway.server.answers import (
+    EXPIRED,
+    JoinedAnswer,
+    MappedAnswer,
+    first_of,
+)
+from karmada_vc_agent.features.gateway.server.connections import ClientGoneError, Exchange, Head
 from karmada_vc_agent.features.gateway.server.fairness import (
     SHORT_REQUESTS,
     FairScheduler,
@@ -53,13 +59,6 @@ from karmada_vc_agent.features.gateway.server.host_requests import (
     HostRequests,
     to_host,
     tunnel,
-)
-from karmada_vc_agent.features.gateway.server.http_messages import Head
-from karmada_vc_agent.features.gateway.server.joined_answers import JoinedAnswer
-from karmada_vc_agent.features.gateway.server.mapped_answers import (
-    EXPIRED,
-    MappedAnswer,
-    first_of,
 )
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.errors import KubeError, UnreachableError, error_from_answer

@@ -17,19 +17,20 @@ import msgspec
 
 from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping.cluster_view import ResponseKind
-from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward
 from karmada_vc_agent.features.gateway.mapping.refusals import JSON, RefusalError
-from karmada_vc_agent.features.gateway.server.connections import ClientGoneError, Exchange
-from karmada_vc_agent.features.gateway.server.fairness import LARGE_BYTES
-from karmada_vc_agent.features.gateway.server.http_messages import (
+from karmada_vc_agent.features.gateway.mapping.responses import Forward
+from karmada_vc_agent.features.gateway.server.connections import (
     PASSED_ON,
     READ_BYTES,
     STREAM_BYTES,
     UPGRADE_HEADERS,
+    ClientGoneError,
+    Exchange,
     Head,
     Headers,
     MessageStream,
 )
+from karmada_vc_agent.features.gateway.server.fairness import LARGE_BYTES
 from karmada_vc_agent.kube.transport import Credentials, keep_alive
 
 _log = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from karmada_vc_agent.cluster.rules.cluster_objects import (
     new_cluster,
     standard_models,
 )
-from karmada_vc_agent.model.domain import HOST_LABEL
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.vocabulary import HOST_LABEL
 
 MAX = "9223372036854775807"
 CORDON = {"key": "cluster.karmada.io/unschedulable", "effect": "NoSchedule"}

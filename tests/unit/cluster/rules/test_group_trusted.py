@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.cluster.rules.conditions import group_trusted
-from karmada_vc_agent.model.setting import LabelSelector, Requirement
-from karmada_vc_agent.model.virtual_cluster import NO_NODES
+from karmada_vc_agent.model.virtual_cluster import NO_NODES, LabelSelector, Requirement
 from tests.fakes import objects
 
 RESTRICTED = "node-restriction.kubernetes.io/branch"

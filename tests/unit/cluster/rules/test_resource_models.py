@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from karmada_vc_agent.cluster.rules.resource_sums import allocatable_modelings
+from karmada_vc_agent.cluster.rules.cluster_objects import allocatable_modelings
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import Object
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.features.adoption import adoptions
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, KEPT_PLACEMENT_ANNOTATION
+from karmada_vc_agent.features.adoption import feature
 from karmada_vc_agent.model.objects import Object, annotations_of, dig
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, KEPT_PLACEMENT_ANNOTATION
 from tests.fakes import objects
 
 SPEC = ("spec", "template", "spec")
@@ -24,12 +24,12 @@ def owns(node: str) -> bool:
 
 def test_new_and_marked_objects_may_keep_theirs_and_no_others() -> None:
     live = objects.deployment()
-    assert adoptions.may_keep(live)
+    assert feature.may_keep(live)
     live["metadata"]["labels"][CLUSTER_LABEL] = "branch-a"
-    assert not adoptions.may_keep(live), "somebody took the selector off"
+    assert not feature.may_keep(live), "somebody took the selector off"
     live["metadata"]["annotations"][KEPT_PLACEMENT_ANNOTATION] = "true"
-    assert adoptions.may_keep(live)
-    assert not adoptions.may_keep(objects.config_map())
+    assert feature.may_keep(live)
+    assert not feature.may_keep(objects.config_map())
 
 
 def test_placement_is_the_live_one_and_the_rest_as_wanted() -> None:
@@ -37,18 +37,18 @@ def test_placement_is_the_live_one_and_the_rest_as_wanted() -> None:
     wanted = objects.deployment(
         replicas=3, nodeSelector={"disk": "ssd", "branch": "a"}, tolerations=[{"key": "edge"}]
     )
-    kept = adoptions.with_placement_of(live, wanted)
+    kept = feature.with_placement_of(live, wanted)
     assert kept is not None
     assert dig(kept, *SPEC, "nodeSelector") == {"disk": "ssd"}
     assert dig(kept, *SPEC, "tolerations") is None
     assert dig(kept, "spec", "replicas") == 3
     assert annotations_of(kept)[KEPT_PLACEMENT_ANNOTATION] == "true"
-    assert KEPT_PLACEMENT_ANNOTATION not in annotations_of(adoptions.without_mark(kept))
+    assert KEPT_PLACEMENT_ANNOTATION not in annotations_of(feature.without_mark(kept))
     assert dig(wanted, *SPEC, "nodeSelector") == {"disk": "ssd", "branch": "a"}, "not modified"
 
 
 def test_nothing_is_kept_where_nothing_differs() -> None:
-    assert adoptions.with_placement_of(objects.deployment(), objects.deployment()) is None
+    assert feature.with_placement_of(objects.deployment(), objects.deployment()) is None
 
 
 @pytest.mark.parametrize(
@@ -66,20 +66,20 @@ def test_pods_run_in_place_when_all_that_are_to_be_run_on_own_nodes(
     pods: list[Object], expected: bool
 ) -> None:
     live = objects.deployment()
-    found = adoptions.pods_of(live, [*pods, objects.pod("other", "edge", "elsewhere")])
-    assert adoptions.run_in_place(live, live, found, owns) is expected
+    found = feature.pods_of(live, [*pods, objects.pod("other", "edge", "elsewhere")])
+    assert feature.run_in_place(live, live, found, owns) is expected
 
 
 def test_a_pod_is_its_own() -> None:
     live = pod("alone", "elsewhere")
-    assert not adoptions.run_in_place(live, live, adoptions.pods_of(live, ()), owns)
+    assert not feature.run_in_place(live, live, feature.pods_of(live, ()), owns)
     live = pod("alone")
-    assert adoptions.run_in_place(live, live, adoptions.pods_of(live, ()), owns)
+    assert feature.run_in_place(live, live, feature.pods_of(live, ()), owns)
 
 
 def test_a_workload_without_a_selector_of_ours_has_no_pods_to_keep() -> None:
     live = objects.deployment()
     live["spec"]["selector"] = "web"
-    assert adoptions.pods_of(live, [pod("a")]) == []
+    assert feature.pods_of(live, [pod("a")]) == []
     live["spec"]["selector"] = {}
-    assert adoptions.pods_of(live, [pod("a")]) == []
+    assert feature.pods_of(live, [pod("a")]) == []

@@ -7,15 +7,15 @@ import msgspec
 import pytest
 
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
-from karmada_vc_agent.features.adoption.adoptions import PAGES_AT_MOST, Adoptions
+from karmada_vc_agent.features.adoption.feature import PAGES_AT_MOST, Adoptions
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import InvalidError
-from karmada_vc_agent.model.domain import (
+from karmada_vc_agent.model.objects import Object, annotations_of, copy_object, dig, gvk_of
+from karmada_vc_agent.model.vocabulary import (
     CLUSTER_LABEL,
     KEPT_PLACEMENT_ANNOTATION,
     NAMESPACE_LABEL,
 )
-from karmada_vc_agent.model.objects import Object, annotations_of, copy_object, dig, gvk_of
 from karmada_vc_agent.work.manifests import ReportedObjects
 from tests.fakes import objects
 

@@ -10,7 +10,7 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from karmada_vc_agent.cluster.agent_conditions import AgentCondition
+from karmada_vc_agent.cluster.lease import AgentCondition
 from karmada_vc_agent.features.certificate.controller import (
     POLL,
     POLLS,

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.hub_clusters import HubClusters, cluster_id, cluster_store
+from karmada_vc_agent.cluster.hub_clusters import AgentState, HubClusters, cluster_id, cluster_store
+from karmada_vc_agent.features.checkpoint.entries import CheckpointSecrets
 from karmada_vc_agent.features.checkpoint.reader import Expected, Saved, read
-from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
 from karmada_vc_agent.features.checkpoint.writer import CheckpointWriter, Outdated
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec

@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
-from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, AgentState, ClusterRecord
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import CONFIG

@@ -7,7 +7,7 @@ import pytest
 
 from karmada_vc_agent.features.checkpoint import entries
 from karmada_vc_agent.features.checkpoint.entries import encoded, mark
-from karmada_vc_agent.work.rules.work_conditions import is_dispatched
+from karmada_vc_agent.work.works import is_dispatched
 from tests.unit.features.checkpoint.scene import work
 
 

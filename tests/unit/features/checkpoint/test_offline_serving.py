@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.features.checkpoint import entries, serving
+from karmada_vc_agent.features.checkpoint import entries, feature
 from karmada_vc_agent.features.checkpoint.entries import RULES, RULES_KEY, Reason
+from karmada_vc_agent.features.checkpoint.feature import OfflineServing
 from karmada_vc_agent.features.checkpoint.reader import Saved, read
-from karmada_vc_agent.features.checkpoint.serving import OfflineServing
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
@@ -17,7 +17,7 @@ from karmada_vc_agent.runner.hub_presence import PATIENCE_S
 from karmada_vc_agent.work.works import Works
 from tests.unit.features.checkpoint.scene import cluster, expected, header, secret, work
 
-LONG_S = serving.LISTS_S + 5.0
+LONG_S = feature.LISTS_S + 5.0
 
 
 class Hub:

@@ -5,19 +5,17 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, AgentState
 from karmada_vc_agent.feature_list import CONFIG, FEATURES
-from karmada_vc_agent.features.checkpoint.entries import Reason
-from karmada_vc_agent.features.checkpoint.feature import checkpoint_kept
-from karmada_vc_agent.features.checkpoint.reader import Checkpoint, read
-from karmada_vc_agent.features.checkpoint.secrets import CheckpointSecrets
-from karmada_vc_agent.features.checkpoint.serving import (
+from karmada_vc_agent.features.checkpoint.entries import CheckpointSecrets, Reason
+from karmada_vc_agent.features.checkpoint.feature import (
     CheckpointParts,
     _not_written,
+    checkpoint_kept,
     contact_s,
     is_of_checkpoint,
 )
+from karmada_vc_agent.features.checkpoint.reader import Checkpoint, read
 from karmada_vc_agent.features.checkpoint.writer import EVERYTHING, Outdated
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, Need
 from karmada_vc_agent.model.quantity import Duration

@@ -2,7 +2,7 @@
 
 import pytest
 
-from karmada_vc_agent.cluster.agent_state import AgentState
+from karmada_vc_agent.cluster.hub_clusters import AgentState
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.features.checkpoint.entries import Reason

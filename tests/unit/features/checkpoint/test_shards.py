@@ -15,7 +15,7 @@ from karmada_vc_agent.features.checkpoint.entries import (
     place_of,
     works_key,
 )
-from karmada_vc_agent.model.domain import CHECKPOINT_SECRETS, secret_names
+from karmada_vc_agent.model.vocabulary import CHECKPOINT_SECRETS, secret_names
 
 
 def test_names_are_the_same_whatever_is_saved() -> None:

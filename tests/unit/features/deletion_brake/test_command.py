@@ -5,8 +5,8 @@ from click.testing import CliRunner
 
 from karmada_vc_agent.cli import main
 from karmada_vc_agent.commands.shared import CommandError
-from karmada_vc_agent.features.deletion_brake.brake import CONFIRM_PREFIX, state_path
 from karmada_vc_agent.features.deletion_brake.command import _decide
+from karmada_vc_agent.features.deletion_brake.feature import CONFIRM_PREFIX, state_path
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import annotations_of
 from tests.fakes.api_server import FakeApiServer

@@ -4,21 +4,20 @@ from collections.abc import AsyncIterator, Iterable
 
 import pytest
 
-from karmada_vc_agent.cluster.agent_state import ClusterRecord
-from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.features.deletion_brake.brake import (
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, ClusterRecord
+from karmada_vc_agent.features.deletion_brake.feature import (
     CONFIRM_PREFIX,
     KEEP,
     DeletionBrake,
     DeletionBrakeSettings,
     Record,
+    deletions_held,
     read_record,
     setup,
     state_path,
 )
-from karmada_vc_agent.features.deletion_brake.feature import deletions_held
 from karmada_vc_agent.kube.controller import NotReadyError, Requeue, RetryError
-from karmada_vc_agent.model.domain import PRESERVE_ANNOTATION
+from karmada_vc_agent.model.vocabulary import PRESERVE_ANNOTATION
 from tests.fakes import objects
 from tests.fakes.world import AGENT, AGENT_NAMESPACE, World, new_world
 

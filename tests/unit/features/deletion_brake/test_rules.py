@@ -2,7 +2,7 @@
 
 import pytest
 
-from karmada_vc_agent.features.deletion_brake.brake import (
+from karmada_vc_agent.features.deletion_brake.feature import (
     Deletion,
     DeletionBrakeSettings,
     Record,

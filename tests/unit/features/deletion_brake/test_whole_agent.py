@@ -6,15 +6,15 @@ import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.rules.conditions import find_condition
-from karmada_vc_agent.features.deletion_brake.brake import (
+from karmada_vc_agent.features.deletion_brake.feature import (
     CONFIRM_PREFIX,
+    DELETIONS_HELD,
     KEEP,
     RECORD_PREFIX,
     DeletionBrakeSettings,
     read_record,
     state_path,
 )
-from karmada_vc_agent.features.deletion_brake.feature import DELETIONS_HELD
 from karmada_vc_agent.model.objects import dig
 from tests.fakes import objects
 from tests.fuzz.served_ways import TENANT, Field, field

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.virtual_cluster_sources import Origins, VirtualClusterSources
+from karmada_vc_agent.cluster.hub_clusters import AgentState
+from karmada_vc_agent.cluster.registration import Origins, VirtualClusterSources
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig, SourceSettings
-from karmada_vc_agent.features.discovered.controller import DiscoveryController
+from karmada_vc_agent.features.discovered.feature import DiscoveryController
 from karmada_vc_agent.features.discovered.records import (
     Discovered,
     DiscoveredRecord,

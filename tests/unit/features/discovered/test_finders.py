@@ -24,7 +24,7 @@ from karmada_vc_agent.kube.codec import StructCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.setting import LabelSelector
+from karmada_vc_agent.model.virtual_cluster import LabelSelector
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.served import Served

@@ -4,11 +4,11 @@ import pytest
 from msgspec import structs
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.cluster.virtual_cluster_sources import LiveSettings, Origin
+from karmada_vc_agent.cluster.registration import LiveSettings, Origin
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import CONFIG
-from karmada_vc_agent.features.discovered.controller import RECHECK_S, STEP_S, SYNC_S, WARN_AGAIN_S
 from karmada_vc_agent.features.discovered.discovery import DiscoveryStart
+from karmada_vc_agent.features.discovered.feature import RECHECK_S, STEP_S, SYNC_S, WARN_AGAIN_S
 from karmada_vc_agent.features.discovered.records import (
     MOST_NODES,
     DiscoveredRecord,
@@ -17,8 +17,8 @@ from karmada_vc_agent.features.discovered.records import (
 )
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import ApiError, UnreachableError
-from karmada_vc_agent.model.domain import MEMBERSHIP_LABEL
 from karmada_vc_agent.model.virtual_cluster import NO_NODES, VirtualCluster
+from karmada_vc_agent.model.vocabulary import MEMBERSHIP_LABEL
 from tests.fakes import objects
 from tests.fakes.world import World
 from tests.unit.features.discovered.conftest import GRACE_S, Following

@@ -2,7 +2,7 @@
 
 import pytest
 
-from karmada_vc_agent.cluster.agent_state import AgentState
+from karmada_vc_agent.cluster.hub_clusters import AgentState
 from karmada_vc_agent.features.discovered.records import DiscoveredRecord, DiscoveredRecords
 from karmada_vc_agent.kube.client import ApiClient
 from tests.fakes.api_server import FakeApiServer

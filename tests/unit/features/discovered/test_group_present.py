@@ -2,7 +2,7 @@
 
 import pytest
 
-from karmada_vc_agent.cluster.virtual_cluster_sources import Origin
+from karmada_vc_agent.cluster.registration import Origin
 from karmada_vc_agent.features.discovered.feature import group_present
 
 

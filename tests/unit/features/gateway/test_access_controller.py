@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.config.gateway_settings import GatewaySettings
+from karmada_vc_agent.config.settings import GatewaySettings
 from karmada_vc_agent.features.gateway import gateway_controllers
-from karmada_vc_agent.features.gateway.cluster_access import (
+from karmada_vc_agent.features.gateway.gateway_controllers import (
     ACCESS_PERIOD,
     ACCESS_SOON,
     ClusterAccess,
@@ -19,8 +19,8 @@ from karmada_vc_agent.features.gateway.cluster_access import (
 )
 from karmada_vc_agent.features.gateway.tokens import clusters_of, matching, sealing_key_of, sums_of
 from karmada_vc_agent.kube.controller import Requeue, RetryError
-from karmada_vc_agent.model.domain import CLUSTER_LABEL
 from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL
 from karmada_vc_agent.runner import controllers
 from tests.fakes import objects
 from tests.fakes.world import AGENT, AGENT_NAMESPACE, World, new_world

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from control_planes.pki import Authority
-from karmada_vc_agent.features.gateway.cluster_access import ProbedEndpoint, probe
+from karmada_vc_agent.features.gateway.gateway_controllers import ProbedEndpoint, probe
 
 
 @pytest.fixture

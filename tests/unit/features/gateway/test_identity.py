@@ -13,7 +13,7 @@ from karmada_vc_agent.features.gateway.identity import (
     is_confined,
 )
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
-from karmada_vc_agent.translation.names import Names, NamespaceTemplate
+from karmada_vc_agent.translation.context import Names, NamespaceTemplate
 from karmada_vc_agent.translation.rbac import Callers
 
 NAMES = Names(

@@ -6,7 +6,7 @@ from typing import Any
 
 from karmada_vc_agent.features.gateway.host_state import HostState
 from karmada_vc_agent.kube.discovery import ServedApis
-from karmada_vc_agent.kube.tasks import Supervisor
+from karmada_vc_agent.kube.flows import Supervisor
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.gateway_lab import agent_config

@@ -7,18 +7,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from karmada_vc_agent.features.host_events import controller as host_events
-from karmada_vc_agent.features.host_events.controller import TAKEN_BURST
-from karmada_vc_agent.features.host_events.events import (
+from karmada_vc_agent.features.host_events import feature
+from karmada_vc_agent.features.host_events.feature import (
     GATHERED_S,
     REPEATED_AFTER_S,
+    TAKEN_BURST,
     TEXT_AT_MOST,
     WAITING_OF_ONE,
     HostEvent,
 )
 from karmada_vc_agent.kube.controller import Requeue
-from karmada_vc_agent.model.domain import WORK_ANNOTATION
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.vocabulary import WORK_ANNOTATION
 from karmada_vc_agent.runner.controllers import all_controllers
 from tests.fakes import objects
 from tests.fakes.served import Served
@@ -35,7 +35,7 @@ class Setting:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.spec = world.spec(host_events.setup)
+        self.spec = world.spec(feature.setup)
         for source in self.spec.sources:
             source.connect(self.spec.queue)
         self.task = asyncio.ensure_future(self.spec.runs["host events"]())

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from karmada_vc_agent.features.host_events.texts import is_foreign
+from karmada_vc_agent.features.host_events.feature import is_foreign
 from tests.fakes import objects
 from tests.fakes.world import World, new_world
 

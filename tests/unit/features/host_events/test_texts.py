@@ -4,11 +4,7 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from karmada_vc_agent.features.host_events.texts import (
-    failure_of,
-    hub_text,
-    is_reason,
-)
+from karmada_vc_agent.features.host_events.feature import failure_of, hub_text, is_reason
 from tests.unit.translation import given
 
 OURS = (("gpu", "yes"), ("only", ""))

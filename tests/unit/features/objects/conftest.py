@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.cluster.agent_state import AgentState
-from karmada_vc_agent.cluster.hub_clusters import HubContact
-from karmada_vc_agent.cluster.virtual_cluster_sources import LiveSettings, VirtualClusterSources
+from karmada_vc_agent.cluster.hub_clusters import AgentState, HubContact
+from karmada_vc_agent.cluster.registration import LiveSettings, VirtualClusterSources
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.objects.definitions import (
@@ -23,7 +22,7 @@ from karmada_vc_agent.features.objects.operator import drain_step
 from karmada_vc_agent.features.objects.status import StatusWriter
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.conditions import node_overlap
+from karmada_vc_agent.runner.parts import node_overlap
 from karmada_vc_agent.work.removal import Removal
 from tests.fakes.virtual_time import Clock
 from tests.fakes.world import World

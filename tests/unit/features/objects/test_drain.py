@@ -2,18 +2,17 @@
 
 import pytest
 
-from karmada_vc_agent.cluster.agent_state import ClusterRecord
-from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, cluster_id
-from karmada_vc_agent.cluster.virtual_cluster_sources import VirtualClusterSources
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, ClusterRecord, cluster_id
+from karmada_vc_agent.cluster.registration import VirtualClusterSources
 from karmada_vc_agent.features.objects.definitions import PATH, ObjectsStart
 from karmada_vc_agent.features.objects.operator import setup
-from karmada_vc_agent.model.domain import (
+from karmada_vc_agent.model.objects import labels_of
+from karmada_vc_agent.model.vocabulary import (
     AGENT_ANNOTATION,
     CREATED_BY_AGENT_ANNOTATION,
     HOLD_ANNOTATION,
     MEMBERSHIP_LABEL,
 )
-from karmada_vc_agent.model.objects import labels_of
 from tests.fakes import objects
 from tests.fakes.pages import PAGES, PageFault
 from tests.fakes.world import HOST_UID

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.cluster.agent_state import AgentState, ClusterRecord
-from karmada_vc_agent.cluster.virtual_cluster_sources import LiveSettings, VirtualClusterSources
+from karmada_vc_agent.cluster.hub_clusters import AgentState, ClusterRecord
+from karmada_vc_agent.cluster.registration import LiveSettings, VirtualClusterSources
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.objects.definitions import PATH, ObjectsStart, read

@@ -2,8 +2,8 @@
 
 import pytest
 
-from karmada_vc_agent.access.policy_owner import MUTATING, VALIDATING
-from karmada_vc_agent.features.policies.conditions import (
+from karmada_vc_agent.access.admission import MUTATING, VALIDATING
+from karmada_vc_agent.features.policies.policy_status import (
     POD_NODE_SELECTOR,
     PolicyProblem,
     placement_enforced,

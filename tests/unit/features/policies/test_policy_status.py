@@ -5,22 +5,19 @@ from dataclasses import replace
 
 import pytest
 
-from karmada_vc_agent.access.admission import UNPLACED_LABEL, desired_policies
-from karmada_vc_agent.access.policy_owner import PolicyOwner, held_by
+from karmada_vc_agent.access.admission import UNPLACED_LABEL, PolicyOwner, desired_policies, held_by
 from karmada_vc_agent.cluster.rules.conditions import Condition
-from karmada_vc_agent.features.policies.conditions import (
-    IN_EFFECT_WITHIN_S,
-    PlacementState,
-    PolicyProblem,
-)
 from karmada_vc_agent.features.policies.policy_status import (
     DISCOVERY_MAX_AGE_S,
     EVERYTHING,
+    IN_EFFECT_WITHIN_S,
     INTERVAL_S,
     NEEDED_RULE,
     PROBE_AGAIN_S,
     PROBLEM_S,
     UNDECIDED_S,
+    PlacementState,
+    PolicyProblem,
     PolicyStatusController,
 )
 from karmada_vc_agent.kube.controller import RetryError

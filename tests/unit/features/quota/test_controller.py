@@ -4,14 +4,18 @@ import asyncio
 
 import pytest
 
-from karmada_vc_agent.features.quota.controller import STALLED_AFTER_S, WORKLOADS, Divisions
-from karmada_vc_agent.features.quota.feature import QUOTA_DIVIDED
+from karmada_vc_agent.features.quota.feature import (
+    QUOTA_DIVIDED,
+    STALLED_AFTER_S,
+    WORKLOADS,
+    Divisions,
+)
 from karmada_vc_agent.features.quota.shares import Pending
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import KubeError
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, HOLD_ANNOTATION, RELEASING_ANNOTATION
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, HOLD_ANNOTATION, RELEASING_ANNOTATION
 from karmada_vc_agent.work.namespace_content import QUOTAS
 from tests.fakes import objects, served
 from tests.fakes.reported import Reported

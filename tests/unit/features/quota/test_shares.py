@@ -17,8 +17,8 @@ from karmada_vc_agent.features.quota.shares import (
     requested_by,
     share_of,
 )
-from karmada_vc_agent.model.kinds import WITH_PODS
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.vocabulary import WITH_PODS
 
 
 def share(hard: int = 0, used: int = 0, requested: int = 0, rolling: int = 0) -> Share:

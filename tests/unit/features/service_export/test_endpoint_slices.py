@@ -14,16 +14,16 @@ from karmada_vc_agent.features.service_export.endpoint_slices import (
     ServiceKey,
 )
 from karmada_vc_agent.kube.controller import NotReadyError
-from karmada_vc_agent.model import karmada
-from karmada_vc_agent.model.domain import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
+from karmada_vc_agent.model.vocabulary import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
 from tests.fakes import objects
 from tests.fakes.world import World, fill
 
 KEY = ("branch-a", VirtualNamespace("edge"), "web")
 WORKS = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-branch-a/works"
-NAME = karmada.work_name("EndpointSlice", "web-abc12", "edge")
+NAME = vocabulary.work_name("EndpointSlice", "web-abc12", "edge")
 REPORT = f"{WORKS}/{NAME}"
 SLICES = "/apis/discovery.k8s.io/v1/endpointslices"
 SLICE = "/apis/discovery.k8s.io/v1/namespaces/edge-v-branch-a/endpointslices/web-abc12"
@@ -44,7 +44,7 @@ def endpoint_slice(
 ) -> Object:
     """Return a slice as the host has it: with the labels of the Service, ours among them."""
     copied = {
-        karmada.MANAGED_LABEL: "true",
+        vocabulary.MANAGED_LABEL: "true",
         CLUSTER_LABEL: "branch-a",
         NAMESPACE_LABEL: "edge",
         "app": "web",
@@ -144,17 +144,17 @@ async def test_slice_is_reported_with_the_names_of_its_virtual_cluster(setting: 
         }
     ]
     assert labels_of(manifest) == {
-        karmada.MANAGED_LABEL: "true",
+        vocabulary.MANAGED_LABEL: "true",
         "app": "web",
         "kubernetes.io/service-name": "web",
     }
     uid = setting.world.host.live(SLICE)["metadata"]["uid"]
     assert annotations_of(manifest) == {
-        karmada.TEMPLATE_UID_ANNOTATION: uid,
-        karmada.WORK_NAME_ANNOTATION: NAME,
-        karmada.WORK_NAMESPACE_ANNOTATION: "karmada-es-branch-a",
-        karmada.MANAGED_LABELS_ANNOTATION: "app,karmada.io/managed,kubernetes.io/service-name",
-        karmada.MANAGED_ANNOTATIONS_ANNOTATION: (
+        vocabulary.TEMPLATE_UID_ANNOTATION: uid,
+        vocabulary.WORK_NAME_ANNOTATION: NAME,
+        vocabulary.WORK_NAMESPACE_ANNOTATION: "karmada-es-branch-a",
+        vocabulary.MANAGED_LABELS_ANNOTATION: "app,karmada.io/managed,kubernetes.io/service-name",
+        vocabulary.MANAGED_ANNOTATIONS_ANNOTATION: (
             "resourcetemplate.karmada.io/managed-annotations,"
             "resourcetemplate.karmada.io/managed-labels,resourcetemplate.karmada.io/uid,"
             "work.karmada.io/name,work.karmada.io/namespace"
@@ -172,11 +172,11 @@ async def test_second_look_writes_nothing(setting: Setting) -> None:
 async def test_label_that_the_hub_gave_the_report_is_no_difference(setting: Setting) -> None:
     await setting.settle()
     work = setting.report()
-    work["metadata"]["labels"][karmada.WORK_PERMANENT_ID_LABEL] = "p1"
+    work["metadata"]["labels"][vocabulary.WORK_PERMANENT_ID_LABEL] = "p1"
     setting.world.hub.change(REPORT, metadata=work["metadata"])
     await setting.settle()
     (manifest,) = setting.report()["spec"]["workload"]["manifests"]
-    assert labels_of(manifest)[karmada.WORK_PERMANENT_ID_LABEL] == "p1"
+    assert labels_of(manifest)[vocabulary.WORK_PERMANENT_ID_LABEL] == "p1"
     await setting.settle()
     assert setting.writes() == []
 
@@ -221,7 +221,7 @@ async def test_service_that_is_not_exported_is_not_reported(setting: Setting) ->
     assert setting.world.hub.listed(WORKS) == []
 
 
-@pytest.mark.parametrize("maker", karmada.MADE_BY_KARMADA)
+@pytest.mark.parametrize("maker", vocabulary.MADE_BY_KARMADA)
 async def test_slice_that_came_from_the_hub_is_not_reported_back(
     setting: Setting, maker: str
 ) -> None:

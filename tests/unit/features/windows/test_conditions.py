@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.features.windows.feature import namespaces_held, takes_changes
-from karmada_vc_agent.model.windows import WindowState, parse_windows, window_state
+from karmada_vc_agent.model.quantity import WindowState, parse_windows, window_state
 from tests.fakes import objects
 from tests.unit.model.test_windows import at
 

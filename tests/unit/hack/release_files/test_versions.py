@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from karmada_vc_agent.install.join_options import IMAGE
+from karmada_vc_agent.install.join import IMAGE
 from release_files import versions
 from release_files.versions import ReleaseError
 

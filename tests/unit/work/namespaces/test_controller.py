@@ -5,12 +5,9 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.model.domain import (
-    CREATED_BY_AGENT_ANNOTATION,
-    NODE_SELECTOR_ANNOTATION,
-)
 from karmada_vc_agent.model.objects import Object, annotations_of
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
+from karmada_vc_agent.model.vocabulary import CREATED_BY_AGENT_ANNOTATION, NODE_SELECTOR_ANNOTATION
 from tests.fakes import objects
 from tests.fakes.world import World, new_world
 

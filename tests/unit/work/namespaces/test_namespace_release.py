@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.cluster.claims import Phase
+from karmada_vc_agent.cluster.virtual_clusters import Phase
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import ApiError, InvalidError
-from karmada_vc_agent.model.domain import RELEASING_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import ApplyAs, VirtualNamespace
+from karmada_vc_agent.model.vocabulary import RELEASING_ANNOTATION
 from karmada_vc_agent.translation.namespace_defaults import POD_SECURITY_LABEL
 from karmada_vc_agent.translation.translate import HostObject, translate
 from karmada_vc_agent.work.memory_bounds import ObjectIdentity

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from karmada_vc_agent.kube.access_reviews import SELF_ACCESS_REVIEWS_PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.controller import RetryError
+from karmada_vc_agent.kube.discovery import SELF_ACCESS_REVIEWS_PATH
 from karmada_vc_agent.kube.errors import ForbiddenError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object

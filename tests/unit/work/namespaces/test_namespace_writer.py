@@ -7,8 +7,10 @@ import pytest
 
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import ConflictError
-from karmada_vc_agent.model import karmada
-from karmada_vc_agent.model.domain import (
+from karmada_vc_agent.model import vocabulary
+from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
+from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
+from karmada_vc_agent.model.vocabulary import (
     ADOPTED_ANNOTATION,
     AGENT_LABEL,
     ALLOW_ADOPTION_ANNOTATION,
@@ -18,8 +20,6 @@ from karmada_vc_agent.model.domain import (
     NAMESPACE_LABEL,
     NODE_SELECTOR_ANNOTATION,
 )
-from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
-from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
 from karmada_vc_agent.translation.kind_policy import Code, RefusedError
 from karmada_vc_agent.translation.translate import HostObject, translate
 from tests.fakes import objects
@@ -58,7 +58,7 @@ async def test_absent_namespace_is_made_with_claim_and_selector(world: World) ->
     assert await world.namespace_writer.claim(world.vc(), EDGE) == "edge-v-branch-a"
     live = world.host.live(PATH)
     assert labels_of(live).items() >= CLAIM.items()
-    assert karmada.MANAGED_LABEL not in labels_of(live)
+    assert vocabulary.MANAGED_LABEL not in labels_of(live)
     assert annotations_of(live)[CREATED_BY_AGENT_ANNOTATION] == "true"
     assert annotations_of(live)[NODE_SELECTOR_ANNOTATION] == "branch=a"
 
@@ -129,13 +129,13 @@ async def test_namespace_named_in_the_settings_is_adopted() -> None:
 
 async def test_namespace_of_the_host_is_the_one_of_its_name() -> None:
     vc = objects.virtual_cluster(adopt_namespaces=("edge",))
-    marks = {karmada.WORK_NAMESPACE_ANNOTATION: "karmada-es-whole", "mine": "kept"}
+    marks = {vocabulary.WORK_NAMESPACE_ANNOTATION: "karmada-es-whole", "mine": "kept"}
     async with new_world(vc) as world:
         given(world, objects.namespace("edge", annotations=marks))
         assert await world.namespace_writer.claim(vc, EDGE) == "edge"
         live = world.host.live("/api/v1/namespaces/edge")
         assert labels_of(live).items() >= CLAIM.items()
-        assert karmada.WORK_NAMESPACE_ANNOTATION not in annotations_of(live)
+        assert vocabulary.WORK_NAMESPACE_ANNOTATION not in annotations_of(live)
         assert annotations_of(live)["mine"] == "kept"
 
 
@@ -228,7 +228,7 @@ async def apply_manifest(world: World) -> object:
 async def test_manifest_makes_the_namespace_managed(world: World) -> None:
     assert await apply_manifest(world) is not None
     live = world.host.live(PATH)
-    assert labels_of(live)[karmada.MANAGED_LABEL] == "true"
+    assert labels_of(live)[vocabulary.MANAGED_LABEL] == "true"
     assert labels_of(live).items() >= CLAIM.items()
 
 
@@ -236,7 +236,7 @@ async def test_manifest_takes_over_a_namespace_claimed_before_it_came(world: Wor
     await world.namespace_writer.claim(world.vc(), EDGE)
     assert await apply_manifest(world) is not None
     live = world.host.live(PATH)
-    assert labels_of(live)[karmada.MANAGED_LABEL] == "true"
+    assert labels_of(live)[vocabulary.MANAGED_LABEL] == "true"
     assert annotations_of(live)[f"{DOMAIN}/work"] == "karmada-es-branch-a/edge-1"
 
 

@@ -17,11 +17,8 @@ from karmada_vc_agent.model.virtual_cluster import (
     WORKS_BOUND,
     Bounds,
 )
-from karmada_vc_agent.work.rules.bounded_works import (
-    BoundedWorks,
-    measure,
-)
-from karmada_vc_agent.work.rules.work_conditions import Measure
+from karmada_vc_agent.work.memory_bounds import BoundedWorks, measure
+from karmada_vc_agent.work.works import Measure
 
 NONE = Bounds(0, Size(0), 0, 0, 0)
 

@@ -5,8 +5,8 @@ import copy
 import pytest
 
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.work.rules import work_conditions
-from karmada_vc_agent.work.rules.work_conditions import ManifestStatus
+from karmada_vc_agent.work import works
+from karmada_vc_agent.work.works import ManifestStatus
 
 
 def _manifest(api_version: str, kind: str, namespace: str, name: str) -> Object:
@@ -21,7 +21,7 @@ QUOTA = _manifest("v1", "ResourceQuota", "edge", "quota")
 
 
 def test_an_entry_has_the_shape_of_karmada() -> None:
-    assert work_conditions.manifest_status(0, WEB, {"replicas": 2}, "Unhealthy") == {
+    assert works.manifest_status(0, WEB, {"replicas": 2}, "Unhealthy") == {
         "identifier": {
             "ordinal": 0,
             "group": "apps",
@@ -37,7 +37,7 @@ def test_an_entry_has_the_shape_of_karmada() -> None:
 
 
 def test_group_is_left_out_for_core_and_status_where_there_is_none() -> None:
-    assert work_conditions.manifest_status(1, CONFIG, None, "Healthy") == {
+    assert works.manifest_status(1, CONFIG, None, "Healthy") == {
         "identifier": {
             "ordinal": 1,
             "version": "v1",
@@ -51,7 +51,7 @@ def test_group_is_left_out_for_core_and_status_where_there_is_none() -> None:
 
 
 def test_namespace_is_left_out_for_cluster_scoped_objects() -> None:
-    identifier = work_conditions.manifest_status(0, ROLE, None, "Healthy")["identifier"]
+    identifier = works.manifest_status(0, ROLE, None, "Healthy")["identifier"]
     assert "namespace" not in identifier
     assert identifier["group"] == "rbac.authorization.k8s.io"
 
@@ -59,51 +59,49 @@ def test_namespace_is_left_out_for_cluster_scoped_objects() -> None:
 def test_an_object_named_twice_counts_as_the_first() -> None:
     odd: Object = {"kind": ["ConfigMap"], "metadata": "none"}
     manifests = [odd, CONFIG, WEB, copy.deepcopy(CONFIG)]
-    assert work_conditions.ordinals(manifests) == [0, 1, 2, 1]
-    old, new = (work_conditions.manifest_status(1, CONFIG, {"n": n}, "Healthy") for n in (1, 2))
-    assert work_conditions.merge_entries(None, [old, new], manifests) == [new]
+    assert works.ordinals(manifests) == [0, 1, 2, 1]
+    old, new = (works.manifest_status(1, CONFIG, {"n": n}, "Healthy") for n in (1, 2))
+    assert works.merge_entries(None, [old, new], manifests) == [new]
 
 
 def test_an_empty_status_is_sent() -> None:
-    assert work_conditions.manifest_status(0, WEB, {}, "Healthy")["status"] == {}
+    assert works.manifest_status(0, WEB, {}, "Healthy")["status"] == {}
 
 
 def test_a_quota_always_has_a_status() -> None:
-    assert work_conditions.manifest_status(0, QUOTA, None, "Healthy")["status"] == {}
-    assert work_conditions.manifest_status(0, QUOTA, {"hard": {}}, "Healthy")["status"] == {
-        "hard": {}
-    }
+    assert works.manifest_status(0, QUOTA, None, "Healthy")["status"] == {}
+    assert works.manifest_status(0, QUOTA, {"hard": {}}, "Healthy")["status"] == {"hard": {}}
 
 
 def test_a_quota_of_another_group_may_have_none() -> None:
     other = _manifest("example.io/v1", "ResourceQuota", "edge", "quota")
-    assert "status" not in work_conditions.manifest_status(0, other, None, "Healthy")
+    assert "status" not in works.manifest_status(0, other, None, "Healthy")
 
 
 def _entry(ordinal: int, manifest: Object, health: str = "Healthy") -> ManifestStatus:
-    return work_conditions.manifest_status(ordinal, manifest, None, health)
+    return works.manifest_status(ordinal, manifest, None, health)
 
 
 def test_an_entry_replaces_the_one_of_its_ordinal() -> None:
     live = [_entry(0, WEB), _entry(1, CONFIG)]
     new = _entry(0, WEB, "Unhealthy")
-    assert work_conditions.merge_entries(live, [new], [WEB, CONFIG]) == [new, _entry(1, CONFIG)]
+    assert works.merge_entries(live, [new], [WEB, CONFIG]) == [new, _entry(1, CONFIG)]
 
 
 def test_entries_are_ordered_by_ordinal() -> None:
     live = [_entry(2, ROLE), _entry(0, WEB)]
-    updated = work_conditions.merge_entries(live, [_entry(1, CONFIG)], [WEB, CONFIG, ROLE])
+    updated = works.merge_entries(live, [_entry(1, CONFIG)], [WEB, CONFIG, ROLE])
     assert [entry["identifier"]["ordinal"] for entry in updated] == [0, 1, 2]
 
 
 def test_the_first_entry_makes_the_list() -> None:
-    assert work_conditions.merge_entries(None, [_entry(0, WEB)], [WEB]) == [_entry(0, WEB)]
+    assert works.merge_entries(None, [_entry(0, WEB)], [WEB]) == [_entry(0, WEB)]
 
 
 def test_entries_that_name_no_manifest_any_more_are_dropped() -> None:
     live = [_entry(0, WEB), _entry(1, ROLE), _entry(5, QUOTA)]
     manifests = [WEB, CONFIG, QUOTA]
-    assert work_conditions.merge_entries(live, [_entry(2, QUOTA)], manifests) == [
+    assert works.merge_entries(live, [_entry(2, QUOTA)], manifests) == [
         _entry(0, WEB),
         _entry(2, QUOTA),
     ]
@@ -119,12 +117,12 @@ def test_entries_that_name_no_manifest_any_more_are_dropped() -> None:
     ],
 )
 def test_an_entry_stays_only_with_its_very_manifest(other: Object) -> None:
-    assert work_conditions.merge_entries([_entry(0, WEB)], [], [WEB]) == [_entry(0, WEB)]
-    assert work_conditions.merge_entries([_entry(0, WEB)], [], [other]) == []
+    assert works.merge_entries([_entry(0, WEB)], [], [WEB]) == [_entry(0, WEB)]
+    assert works.merge_entries([_entry(0, WEB)], [], [other]) == []
 
 
 def test_input_is_not_modified() -> None:
     live = [_entry(1, CONFIG)]
     before = copy.deepcopy(live)
-    work_conditions.merge_entries(live, [_entry(0, WEB)], [WEB, CONFIG])
+    works.merge_entries(live, [_entry(0, WEB)], [WEB, CONFIG])
     assert live == before

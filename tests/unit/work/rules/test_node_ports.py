@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.model.domain import NODE_PORTS_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of, copy_object, put
+from karmada_vc_agent.model.vocabulary import NODE_PORTS_ANNOTATION
 from karmada_vc_agent.work.rules import server_changes
 
 MESSAGE = (

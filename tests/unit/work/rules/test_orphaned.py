@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, WORK_ANNOTATION
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, WORK_ANNOTATION
 from karmada_vc_agent.work.rules.ownership import (
     is_foreign,
     is_orphan,

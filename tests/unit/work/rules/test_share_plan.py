@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karmada_vc_agent.model.domain import OWNERS_ANNOTATION, SHARED_LABEL
 from karmada_vc_agent.model.objects import Object, annotations_of, copy_object, put
+from karmada_vc_agent.model.vocabulary import OWNERS_ANNOTATION, SHARED_LABEL
 from karmada_vc_agent.work.rules import apply_plan
 from karmada_vc_agent.work.rules.apply_plan import (
     SharePlan,

@@ -3,7 +3,7 @@
 import pytest
 
 from karmada_vc_agent.cluster.rules.conditions import Condition
-from karmada_vc_agent.work.rules import work_conditions
+from karmada_vc_agent.work import works
 
 
 def _condition(type_: str, status: str, reason: str, message: str) -> Condition:
@@ -36,12 +36,12 @@ def _condition(type_: str, status: str, reason: str, message: str) -> Condition:
 def test_dispatching_says_whether_the_work_is_suspended(
     suspended: bool, expected: Condition
 ) -> None:
-    assert work_conditions.dispatching(suspended=suspended) == expected
+    assert works.dispatching(suspended=suspended) == expected
 
 
 @pytest.mark.parametrize("total", [0, 1, 3])
 def test_applied_is_true_when_nothing_failed(total: int) -> None:
-    assert work_conditions.applied(total, []) == _condition(
+    assert works.applied(total, []) == _condition(
         "Applied", "True", "AppliedSuccessful", "Manifest has been successfully applied"
     )
 
@@ -57,21 +57,17 @@ def test_applied_is_true_when_nothing_failed(total: int) -> None:
     ],
 )
 def test_applied_counts_and_joins_errors(total: int, errors: list[str], message: str) -> None:
-    assert work_conditions.applied(total, errors) == _condition(
-        "Applied", "False", "AppliedFailed", message
-    )
+    assert works.applied(total, errors) == _condition("Applied", "False", "AppliedFailed", message)
 
 
 def test_recreation_has_reasons_of_its_own() -> None:
-    assert work_conditions.recreated(None) == _condition(
+    assert works.recreated(None) == _condition(
         "Applied", "True", "ReCreateSuccessful", "Manifest has been successfully applied"
     )
-    assert work_conditions.recreated("boom") == _condition(
-        "Applied", "False", "ReCreateFailed", "boom"
-    )
+    assert works.recreated("boom") == _condition("Applied", "False", "ReCreateFailed", "boom")
 
 
 @pytest.mark.parametrize("sign", ["x", "é"])
 def test_a_message_is_cut_at_the_limit_of_the_crd(sign: str) -> None:
-    assert len(work_conditions.applied(1, [sign * 40000])["message"]) == 32768
-    assert work_conditions.recreated(sign * 40000)["message"] == sign * 32768
+    assert len(works.applied(1, [sign * 40000])["message"]) == 32768
+    assert works.recreated(sign * 40000)["message"] == sign * 32768

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.model.domain import CLUSTER_LABEL, WRITTEN_ANNOTATION
 from karmada_vc_agent.model.objects import Object, annotations_of
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, WRITTEN_ANNOTATION
 from karmada_vc_agent.work.rules import apply_plan
 from karmada_vc_agent.work.rules.apply_plan import has_value
 

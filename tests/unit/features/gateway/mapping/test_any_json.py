@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward
+from karmada_vc_agent.features.gateway.mapping.responses import Forward
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.gateway_view import asked, forwarded, two_branches
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.model import domain
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.gateway_view import FakeView, asked, forwarded, refused, sent, two_branches
 
@@ -13,7 +13,7 @@ EDGE = "/api/v1/namespaces/edge"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/edge/deployments"
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/namespaces/edge/rolebindings"
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/edge/networkpolicies"
-MARKS = {domain.CLUSTER_LABEL: "branch-a", domain.NAMESPACE_LABEL: "edge"}
+MARKS = {vocabulary.CLUSTER_LABEL: "branch-a", vocabulary.NAMESPACE_LABEL: "edge"}
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -147,7 +147,7 @@ def test_a_replaced_object_keeps_what_its_controllers_set(branch: FakeView) -> N
     assert metadata["ownerReferences"] == [owner]
     assert (metadata["uid"], metadata["resourceVersion"]) == ("2", "3")
     assert metadata["finalizers"] == ["a/b"]
-    assert metadata["annotations"] == {domain.WORK_ANNOTATION: "karmada-es-branch-a/w"}
+    assert metadata["annotations"] == {vocabulary.WORK_ANNOTATION: "karmada-es-branch-a/w"}
     assert found["spec"]["nodeName"] == "node-1"
     assert "affinity" not in found["spec"]
     assert found["status"] == {"phase": "Running"}
@@ -197,7 +197,7 @@ def test_nobody_claims_the_work_of_a_neighbour(branch: FakeView) -> None:
     annotations = {
         "work.karmada.io/name": "w",
         "work.karmada.io/namespace": "karmada-es-branch-b",
-        domain.WORK_ANNOTATION: "karmada-es-branch-b/w",
+        vocabulary.WORK_ANNOTATION: "karmada-es-branch-b/w",
     }
     body = {"metadata": {"name": "x", "annotations": annotations}}
     found = sent(forwarded(branch, "POST", f"{EDGE}/configmaps", body))
@@ -272,7 +272,11 @@ PARTS = [
         {"metadata": {"labels": {"a": "b", "c": None}, "annotations": {"d": None}}},
     ),
     (
-        {"metadata": {"labels": {domain.CLUSTER_LABEL: "branch-b", domain.AGENT_LABEL: None}}},
+        {
+            "metadata": {
+                "labels": {vocabulary.CLUSTER_LABEL: "branch-b", vocabulary.AGENT_LABEL: None}
+            }
+        },
         {"metadata": {}},
     ),
     (
@@ -337,7 +341,7 @@ def test_a_patched_selector_stays_in_the_cluster(branch: FakeView) -> None:
     mapped = found["spec"]["ingress"][0]["from"][0]["namespaceSelector"]["matchLabels"]
     assert mapped == {
         "kubernetes.io/metadata.name": "shop-v-branch-a",
-        domain.CLUSTER_LABEL: "branch-a",
+        vocabulary.CLUSTER_LABEL: "branch-a",
     }
 
 
@@ -391,7 +395,7 @@ JSON_PATCHED = [
     ),
     (
         DEPLOYMENTS,
-        {"op": "add", "path": "/metadata/labels", "value": {domain.CLUSTER_LABEL: "branch-b"}},
+        {"op": "add", "path": "/metadata/labels", "value": {vocabulary.CLUSTER_LABEL: "branch-b"}},
         None,
     ),
     (f"{EDGE}/pods", {"op": "add", "path": "/spec/nodeName", "value": "node-2"}, None),
@@ -422,7 +426,7 @@ JSON_PATCHED = [
         {
             "op": "add",
             "path": "/spec/ingress/0/from/-",
-            "value": {"namespaceSelector": {"matchLabels": {domain.CLUSTER_LABEL: "branch-a"}}},
+            "value": {"namespaceSelector": {"matchLabels": {vocabulary.CLUSTER_LABEL: "branch-a"}}},
         },
     ),
     (

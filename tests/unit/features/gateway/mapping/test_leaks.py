@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from karmada_vc_agent.features.gateway.mapping.cluster_view import ResponseKind, Unknown
-from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward
 from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo
-from karmada_vc_agent.model import domain
+from karmada_vc_agent.features.gateway.mapping.responses import Forward
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.gateway_view import SERVED, FakeView, asked, forwarded, sent, two_branches
 
@@ -36,9 +36,9 @@ def host_objects(draw: st.DrawFn, kind: str, is_namespaced: bool) -> Object:
     name = draw(names)
     # What is of the neighbour says so wherever it can.
     mark = f"{name}-of-{NEIGHBOUR}" if NEIGHBOUR in host else name
-    metadata: Object = {"name": mark, "labels": {domain.CLUSTER_LABEL: cluster, "of": cluster}}
+    metadata: Object = {"name": mark, "labels": {vocabulary.CLUSTER_LABEL: cluster, "of": cluster}}
     metadata["annotations"] = {
-        domain.WORK_ANNOTATION: f"karmada-es-{cluster}/w",
+        vocabulary.WORK_ANNOTATION: f"karmada-es-{cluster}/w",
         "note": f"of {cluster}",
     }
     obj: Object = {"metadata": metadata, "spec": {"text": f"of {cluster}"}}
@@ -46,21 +46,21 @@ def host_objects(draw: st.DrawFn, kind: str, is_namespaced: bool) -> Object:
         metadata["namespace"] = host
     elif kind == "Namespace":
         metadata["name"] = host
-        metadata["labels"] |= {domain.NAMESPACE_LABEL: host.partition("-v-")[0]}
+        metadata["labels"] |= {vocabulary.NAMESPACE_LABEL: host.partition("-v-")[0]}
     elif kind in ("ClusterRole", "PersistentVolume"):
         metadata["name"] = f"{name}-v-{cluster}"
-        metadata["annotations"][domain.NAME_ANNOTATION] = name
+        metadata["annotations"][vocabulary.NAME_ANNOTATION] = name
     elif kind == "ClusterRoleBinding":
         metadata |= {"name": f"vc:crb:{mark}", "namespace": f"vc-system-v-{cluster}"}
     elif kind in ("Node", "NodeMetrics"):
         metadata["labels"]["branch"] = cluster[-1]
     else:  # shared
-        metadata["labels"] = {domain.SHARED_LABEL: "true"}
+        metadata["labels"] = {vocabulary.SHARED_LABEL: "true"}
         owners = '{"branch-a":"1","branch-b":"1"}'
-        metadata["annotations"] = {domain.OWNERS_ANNOTATION: owners}
+        metadata["annotations"] = {vocabulary.OWNERS_ANNOTATION: owners}
         metadata["name"], obj["spec"] = name, {}
     if kind == "PersistentVolume" and draw(st.booleans()):
-        del metadata["labels"][domain.CLUSTER_LABEL]
+        del metadata["labels"][vocabulary.CLUSTER_LABEL]
         obj["spec"]["claimRef"] = {"namespace": host, "name": mark}
     return obj
 
@@ -229,7 +229,7 @@ def test_no_request_reaches_a_namespace_of_others(
             assert planned.as_gateway
     if planned.as_gateway:
         assert planned.authorize is not None
-        is_of_namespaces = planned.authorize.group == domain.DOMAIN
+        is_of_namespaces = planned.authorize.group == vocabulary.DOMAIN
         assert method == "GET" or is_of_namespaces
 
 

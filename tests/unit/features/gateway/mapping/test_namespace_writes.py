@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from karmada_vc_agent.features.gateway.mapping.refusals import Attributes
-from karmada_vc_agent.model import domain
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import Bounds
 from tests.fakes.gateway_view import FakeView, forwarded, refused, sent, two_branches
@@ -36,10 +36,10 @@ def test_creation_claims_the_namespace(branch: FakeView) -> None:
     assert planned.authorize == Attributes("create", RIGHT, "v1alpha1", "namespaces")
     metadata = sent(planned)["metadata"]
     assert metadata["name"] == "new-v-branch-a"
-    assert metadata["labels"][domain.CLUSTER_LABEL] == "branch-a"
-    assert metadata["labels"][domain.NAMESPACE_LABEL] == "new"
-    assert metadata["annotations"][domain.CREATED_BY_AGENT_ANNOTATION] == "true"
-    assert metadata["annotations"][domain.NODE_SELECTOR_ANNOTATION] == "branch=a"
+    assert metadata["labels"][vocabulary.CLUSTER_LABEL] == "branch-a"
+    assert metadata["labels"][vocabulary.NAMESPACE_LABEL] == "new"
+    assert metadata["annotations"][vocabulary.CREATED_BY_AGENT_ANNOTATION] == "true"
+    assert metadata["annotations"][vocabulary.NODE_SELECTOR_ANNOTATION] == "branch=a"
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_replacing_keeps_our_marks(branch: FakeView) -> None:
     body = {
         "metadata": {
             "name": "edge",
-            "labels": {"a": "b", domain.CLUSTER_LABEL: "branch-b"},
-            "annotations": {domain.NODE_SELECTOR_ANNOTATION: "branch=b"},
+            "labels": {"a": "b", vocabulary.CLUSTER_LABEL: "branch-b"},
+            "annotations": {vocabulary.NODE_SELECTOR_ANNOTATION: "branch=b"},
             "resourceVersion": "7",
         }
     }
@@ -91,8 +91,8 @@ def test_replacing_keeps_our_marks(branch: FakeView) -> None:
 def test_a_patch_leaves_our_marks(branch: FakeView, kind: str) -> None:
     patch = {
         "metadata": {
-            "labels": {"a": None, "b": "c", domain.CLUSTER_LABEL: None},
-            "annotations": {domain.NODE_SELECTOR_ANNOTATION: "branch=b"},
+            "labels": {"a": None, "b": "c", vocabulary.CLUSTER_LABEL: None},
+            "annotations": {vocabulary.NODE_SELECTOR_ANNOTATION: "branch=b"},
         }
     }
     planned = forwarded(branch, "PATCH", f"{PATH}/edge", patch, content_type=kind)
@@ -108,12 +108,12 @@ def test_an_applied_namespace_is_created_or_patched(branch: FakeView) -> None:
     for each in ("labels", "annotations"):
         assert found["metadata"][each].items() <= marks[each].items()
         assert all(map(_is_mark, found["metadata"][each]))
-    assert found["metadata"]["labels"][domain.CLUSTER_LABEL] == "branch-a"
+    assert found["metadata"]["labels"][vocabulary.CLUSTER_LABEL] == "branch-a"
     body["metadata"] = {"name": "new"}
     planned = forwarded(branch, "PATCH", f"{PATH}/new", body, content_type=APPLY)
     assert planned.path == f"{PATH}/new-v-branch-a"
     assert planned.authorize == Attributes("create", RIGHT, "v1alpha1", "namespaces", name="new")
-    assert sent(planned)["metadata"]["labels"][domain.NAMESPACE_LABEL] == "new"
+    assert sent(planned)["metadata"]["labels"][vocabulary.NAMESPACE_LABEL] == "new"
 
 
 @pytest.mark.parametrize(
@@ -151,17 +151,17 @@ def test_a_patch_that_takes_our_marks_is_refused(branch: FakeView, kind: str, pa
 def test_only_what_the_agent_made_is_deleted(branch: FakeView) -> None:
     marks = branch.host.namespaces["edge-v-branch-a"]["metadata"]["annotations"]
     assert "Karmada propagates it" in refused(branch, "DELETE", f"{PATH}/edge").message
-    marks[domain.WORK_ANNOTATION] = ""
+    marks[vocabulary.WORK_ANNOTATION] = ""
     planned = forwarded(branch, "DELETE", f"{PATH}/edge")
     assert planned.path == f"{PATH}/edge-v-branch-a"
     assert planned.as_gateway
     annotations = branch.host.namespaces["edge-v-branch-a"]["metadata"]["annotations"]
-    annotations[domain.ADOPTED_ANNOTATION] = "true"
+    annotations[vocabulary.ADOPTED_ANNOTATION] = "true"
     assert refused(branch, "DELETE", f"{PATH}/edge").code == 403
 
 
 def _is_mark(key: str) -> bool:
-    return domain.is_ours(key) or key == domain.NODE_SELECTOR_ANNOTATION
+    return vocabulary.is_ours(key) or key == vocabulary.NODE_SELECTOR_ANNOTATION
 
 
 ENFORCE = "pod-security.kubernetes.io/enforce"
@@ -171,16 +171,16 @@ def test_a_name_may_be_left_to_chance(branch: FakeView) -> None:
     planned = forwarded(branch, "POST", PATH, {"metadata": {"generateName": "run-"}})
     metadata = sent(planned)["metadata"]
     assert metadata["name"] == "run-x7k2p-v-branch-a"
-    assert metadata["labels"][domain.NAMESPACE_LABEL] == "run-x7k2p"
+    assert metadata["labels"][vocabulary.NAMESPACE_LABEL] == "run-x7k2p"
     long = forwarded(branch, "POST", PATH, {"metadata": {"generateName": "r" * 70}})
-    assert len(sent(long)["metadata"]["labels"][domain.NAMESPACE_LABEL]) == 63
+    assert len(sent(long)["metadata"]["labels"][vocabulary.NAMESPACE_LABEL]) == 63
 
 
 def test_what_is_not_for_tenants_is_left_out_and_told(branch: FakeView) -> None:
     labels = {"a": "b", ENFORCE: "privileged", "istio-injection": "disabled", "x.example/y": "z"}
     planned = forwarded(branch, "POST", PATH, {"metadata": {"name": "new", "labels": labels}})
     found = sent(planned)["metadata"]["labels"]
-    assert {key for key in found if not domain.is_ours(key)} == {"a"}
+    assert {key for key in found if not vocabulary.is_ours(key)} == {"a"}
     [warning] = planned.warnings
     assert all(key in warning for key in labels if key != "a")
 
@@ -190,14 +190,14 @@ def test_the_level_of_the_settings_is_there_from_the_beginning(branch: FakeView)
     body = {"metadata": {"name": "new", "labels": {ENFORCE: "privileged"}}}
     metadata = sent(forwarded(branch, "POST", PATH, body))["metadata"]
     assert metadata["labels"][ENFORCE] == "restricted"
-    assert metadata["annotations"][domain.POD_SECURITY_ANNOTATION] == "restricted"
+    assert metadata["annotations"][vocabulary.POD_SECURITY_ANNOTATION] == "restricted"
 
 
 def test_a_work_cannot_be_claimed_by_its_annotations(branch: FakeView) -> None:
     marks = {"work.karmada.io/name": "x", "work.karmada.io/namespace": "karmada-es-branch-a"}
     body = {"metadata": {"name": "new", "annotations": marks}}
     annotations = sent(forwarded(branch, "POST", PATH, body))["metadata"]["annotations"]
-    assert annotations[domain.WORK_ANNOTATION] == ""
+    assert annotations[vocabulary.WORK_ANNOTATION] == ""
     assert not marks.keys() & annotations.keys()
 
 
@@ -302,10 +302,10 @@ def test_the_answer_waits_for_what_is_really_created(branch: FakeView) -> None:
     assert forwarded(branch, "PUT", f"{PATH}/edge", {"metadata": {}}).sets_up == ""
 
 
-@pytest.mark.parametrize("mark", [domain.HOLD_ANNOTATION, domain.WORK_ANNOTATION])
+@pytest.mark.parametrize("mark", [vocabulary.HOLD_ANNOTATION, vocabulary.WORK_ANNOTATION])
 def test_held_and_propagated_ones_are_not_deleted(branch: FakeView, mark: str) -> None:
     marks = branch.host.namespaces["edge-v-branch-a"]["metadata"]["annotations"]
-    marks |= {domain.WORK_ANNOTATION: "", mark: "x"}
+    marks |= {vocabulary.WORK_ANNOTATION: "", mark: "x"}
     assert refused(branch, "DELETE", f"{PATH}/edge").code == 403
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karmada_vc_agent.features.gateway.mapping.parsed_request import PAGES_MAX, Forward
+from karmada_vc_agent.features.gateway.mapping.responses import PAGES_MAX, Forward
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.gateway_view import FakeView, forwarded, refused, two_branches
 

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
-from karmada_vc_agent.features.gateway.mapping.request_syntax import (
+from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     RequestPath,
     encode_path,
     parse_path,
     split_path,
 )
+from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
 
 PARSED = [
     ("/api/v1/pods", RequestPath("", "v1", "pods")),

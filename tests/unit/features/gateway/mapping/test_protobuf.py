@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karmada_vc_agent.features.gateway.mapping import protobuf
+from karmada_vc_agent.features.gateway.mapping import decoding
 from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
 from tests.fakes.gateway_view import FakeView, forwarded, refused, sent, two_branches
 
@@ -53,7 +53,7 @@ def branch() -> FakeView:
 
 
 def test_object_is_what_json_would_have_said() -> None:
-    found = protobuf.decode(body("v1", "ConfigMap", METADATA + DATA))
+    found = decoding.decode_protobuf(body("v1", "ConfigMap", METADATA + DATA))
     wanted: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap"}
     assert found == wanted | {"metadata": {"name": "settings"}, "data": {"a": "b"}}
 
@@ -61,7 +61,7 @@ def test_object_is_what_json_would_have_said() -> None:
 def test_parts_that_json_has_inline_are_inline() -> None:
     secret = part(1, part(1, "password")) + part(2, "key")
     env = part(7, part(1, "X") + part(3, part(4, secret)))
-    pod = protobuf.decode(body("v1", "Pod", part(2, part(2, part(1, "app") + env))))
+    pod = decoding.decode_protobuf(body("v1", "Pod", part(2, part(2, part(1, "app") + env))))
     (container,) = pod["spec"]["containers"]
     reference = {"secretKeyRef": {"name": "password", "key": "key"}}
     assert container["env"] == [{"name": "X", "valueFrom": reference}]
@@ -69,12 +69,12 @@ def test_parts_that_json_has_inline_are_inline() -> None:
 
 def test_all_fields_of_all_kinds_are_read_as_kubernetes_writes_them() -> None:
     examples = json.loads(EXAMPLES.read_text())
-    kinds = protobuf._fields().kinds
+    kinds = decoding._fields().kinds
     assert {f"{obj['apiVersion']}/{obj['kind']}" for _, obj in examples} == {*kinds} - {
         "DeleteOptions"
     }
     for encoded, obj in examples:
-        assert protobuf.decode(b64decode(encoded)) == without_nulls(obj), obj["kind"]
+        assert decoding.decode_protobuf(b64decode(encoded)) == without_nulls(obj), obj["kind"]
 
 
 def without_nulls(value: Any) -> Any:
@@ -86,12 +86,16 @@ def without_nulls(value: Any) -> Any:
 
 def test_lists_that_are_messages_are_lists() -> None:
     extra = part(5, part(1, "scopes") + part(2, part(1, "x") + part(1, "y")))
-    review = protobuf.decode(body("authorization.k8s.io/v1", "SubjectAccessReview", part(2, extra)))
+    review = decoding.decode_protobuf(
+        body("authorization.k8s.io/v1", "SubjectAccessReview", part(2, extra))
+    )
     assert review["spec"]["extra"] == {"scopes": ["x", "y"]}
 
 
 def test_numbers_may_be_below_zero_and_options_are_of_any_group() -> None:
-    found = protobuf.decode(body("apps/v1", "DeleteOptions", part(1, -1) + part(4, "Orphan")))
+    found = decoding.decode_protobuf(
+        body("apps/v1", "DeleteOptions", part(1, -1) + part(4, "Orphan"))
+    )
     assert (found["gracePeriodSeconds"], found["propagationPolicy"]) == (-1, "Orphan")
 
 
@@ -114,7 +118,7 @@ def test_numbers_may_be_below_zero_and_options_are_of_any_group() -> None:
 )
 def test_what_is_not_known_is_refused(sent_body: bytes, why: str) -> None:
     with pytest.raises(RefusalError, match=why):
-        protobuf.decode(sent_body)
+        decoding.decode_protobuf(sent_body)
 
 
 @pytest.mark.parametrize(
@@ -137,27 +141,27 @@ def test_what_is_not_known_is_refused(sent_body: bytes, why: str) -> None:
 )
 def test_what_is_not_valid_is_refused(sent_body: bytes) -> None:
     with pytest.raises(RefusalError):
-        protobuf.decode(sent_body)
+        decoding.decode_protobuf(sent_body)
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_do_more_than_be_refused(content: bytes) -> None:
     for sent_body in (content, b"k8s\0" + content, body("v1", "Pod", content)):
         try:
-            found = protobuf.decode(sent_body)
+            found = decoding.decode_protobuf(sent_body)
         except RefusalError:
             continue
         assert set(found) >= {"apiVersion", "kind"}
 
 
 def test_every_type_of_a_field_can_be_read() -> None:
-    fields = protobuf._fields()
+    fields = decoding._fields()
     for entries in fields.messages.values():
         for _, code, *_ in entries.values():
             inner = code.lstrip("[({")
-            known = inner in fields.messages or inner in {**protobuf._NUMBERS, **protobuf._TEXTS}
+            known = inner in fields.messages or inner in {**decoding._NUMBERS, **decoding._TEXTS}
             assert known, code
-            assert not (code[0] == "{" and inner in protobuf._NUMBERS), code
+            assert not (code[0] == "{" and inner in decoding._NUMBERS), code
 
 
 def test_a_body_meets_the_rules_of_json(branch: FakeView) -> None:
@@ -168,7 +172,7 @@ def test_a_body_meets_the_rules_of_json(branch: FakeView) -> None:
     path = "/api/v1/namespaces/edge/pods"
     found = sent(forwarded(branch, "POST", path, pod, content_type=PROTOBUF))
     assert found["metadata"]["namespace"] == "edge-v-branch-a"
-    assert found == sent(forwarded(branch, "POST", path, protobuf.decode(pod)))
+    assert found == sent(forwarded(branch, "POST", path, decoding.decode_protobuf(pod)))
     assert found["spec"]["nodeSelector"].items() >= branch.vc.required_selector.items()
 
 

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karmada_vc_agent.features.gateway.mapping.parsed_request import map_selectors
-from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
-from karmada_vc_agent.features.gateway.mapping.request_syntax import (
+from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     FieldTerm,
     Query,
     field_terms,
     map_field_selector,
     map_label_selector,
 )
+from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
+from karmada_vc_agent.features.gateway.mapping.responses import map_selectors
 from tests.fakes.gateway_view import two_branches
 
 FIELDS = {"metadata.namespace": str.upper}

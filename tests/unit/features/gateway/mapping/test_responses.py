@@ -13,7 +13,7 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     Unknown,
 )
 from karmada_vc_agent.features.gateway.mapping.object_membership import ObjectReader
-from karmada_vc_agent.model import domain
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.gateway_view import SEALER, FakeView, forwarded, refused, two_branches
 
@@ -22,13 +22,13 @@ BOTH = ("edge-v-branch-a", "edge-v-branch-b", "default", "shop-v-branch-a", "vc-
 
 
 def pod(host: str, name: str = "nginx", **spec: Any) -> Object:
-    labels = {"app": name, domain.CLUSTER_LABEL: host.rpartition("-v-")[2]}
+    labels = {"app": name, vocabulary.CLUSTER_LABEL: host.rpartition("-v-")[2]}
     return {
         "metadata": {
             "name": name,
             "namespace": host,
             "labels": labels,
-            "annotations": {domain.WORK_ANNOTATION: "karmada-es-branch-a/w"},
+            "annotations": {vocabulary.WORK_ANNOTATION: "karmada-es-branch-a/w"},
             "uid": f"uid-{host}",
         },
         "spec": {"nodeSelector": {"branch": "a"}, **spec},
@@ -299,8 +299,8 @@ def test_metrics_of_nodes_go_by_their_names(branch: FakeView) -> None:
 def volume(name: str, claim: str = "", cluster: str = "", virtual: str = "") -> Object:
     metadata: Object = {"name": name}
     if cluster:
-        metadata["labels"] = {domain.CLUSTER_LABEL: cluster}
-        metadata["annotations"] = {domain.NAME_ANNOTATION: virtual}
+        metadata["labels"] = {vocabulary.CLUSTER_LABEL: cluster}
+        metadata["annotations"] = {vocabulary.NAME_ANNOTATION: virtual}
     spec: Object = {"claimRef": {"namespace": claim, "name": "db"}} if claim else {}
     return {"metadata": metadata, "spec": spec}
 
@@ -407,8 +407,8 @@ def test_shared_objects_do_not_name_their_owners(branch: FakeView) -> None:
     planned = forwarded(branch, "GET", "/apis/storage.k8s.io/v1/storageclasses/fast")
     metadata = {
         "name": "fast",
-        "labels": {domain.SHARED_LABEL: "true", domain.AGENT_LABEL: "x"},
-        "annotations": {domain.OWNERS_ANNOTATION: '{"branch-b":"1"}', "note": "kept"},
+        "labels": {vocabulary.SHARED_LABEL: "true", vocabulary.AGENT_LABEL: "x"},
+        "annotations": {vocabulary.OWNERS_ANNOTATION: '{"branch-b":"1"}', "note": "kept"},
     }
     found: Any = planned.response.map({"kind": "StorageClass", "metadata": metadata}, branch)
     assert found["metadata"] == {"name": "fast", "annotations": {"note": "kept"}}
@@ -435,8 +435,8 @@ def test_what_only_others_share_is_not_shown_in_strict(
     metadata: Object = {"name": "fast"}
     if owners is not None:
         noted = json.dumps(dict.fromkeys(owners, "1"))
-        metadata["labels"] = {domain.SHARED_LABEL: "true"}
-        metadata["annotations"] = {domain.OWNERS_ANNOTATION: noted, "note": "branch-b"}
+        metadata["labels"] = {vocabulary.SHARED_LABEL: "true"}
+        metadata["annotations"] = {vocabulary.OWNERS_ANNOTATION: noted, "note": "branch-b"}
     one = {"kind": "StorageClass", "metadata": metadata}
     path = "/apis/storage.k8s.io/v1/storageclasses"
     found: Any = forwarded(branch, "GET", path).response.map(
@@ -470,8 +470,8 @@ def test_a_shared_object_that_leaves_is_deleted_in_a_watch_in_strict(
     ).response
     metadata: Object = {"name": "fast", "uid": "u", "resourceVersion": "7"}
     marks: Object = {
-        "labels": {domain.SHARED_LABEL: "true"},
-        "annotations": {domain.OWNERS_ANNOTATION: '{"branch-b":"1"}'},
+        "labels": {vocabulary.SHARED_LABEL: "true"},
+        "annotations": {vocabulary.OWNERS_ANNOTATION: '{"branch-b":"1"}'},
     }
     head = {"kind": "StorageClass", "apiVersion": "storage.k8s.io/v1"}
     sent = {"type": kind, "object": {**head, "metadata": {**metadata, **marks}, "parameters": {}}}

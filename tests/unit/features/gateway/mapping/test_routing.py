@@ -6,13 +6,13 @@ import pytest
 
 from karmada_vc_agent.features.gateway.mapping.cluster_view import ResponseKind
 from karmada_vc_agent.features.gateway.mapping.refusals import Attributes
-from karmada_vc_agent.model import domain
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
-from karmada_vc_agent.translation.names import host_namespace
+from karmada_vc_agent.translation.context import host_namespace
 from tests.fakes.gateway_view import Asker, answered, asked, forwarded, refused, two_branches
 
 BRANCH_A, BRANCH_B = two_branches()
-OWN = f"{domain.CLUSTER_LABEL}=branch-a"
+OWN = f"{vocabulary.CLUSTER_LABEL}=branch-a"
 EDGE = "/api/v1/namespaces/edge"
 ON_HOST = "/api/v1/namespaces/edge-v-branch-a"
 ANCHOR = "/api/v1/namespaces/vc-system-v-branch-a"
@@ -105,7 +105,7 @@ AS_CLIENT = [
         f"{RBAC}/clusterroles",
         "",
         f"{RBAC}/clusterroles",
-        f"labelSelector={OWN},!{domain.GATEWAY_LABEL}",
+        f"labelSelector={OWN},!{vocabulary.GATEWAY_LABEL}",
     ),
     ("GET", f"{RBAC}/clusterroles/reader", "", f"{RBAC}/clusterroles/reader-v-branch-a", ""),
     (

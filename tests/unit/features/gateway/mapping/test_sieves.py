@@ -6,11 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from karmada_vc_agent.features.gateway.mapping.partial_decoder import (
-    LEVELS,
-    PartialDecoder,
-    TooDeepError,
-)
+from karmada_vc_agent.features.gateway.mapping.decoding import LEVELS, PartialDecoder, TooDeepError
 from karmada_vc_agent.kube.codec import BRACKETS_AT_ONCE
 from karmada_vc_agent.model.objects import (
     GroupKind,
@@ -19,9 +15,9 @@ from karmada_vc_agent.model.objects import (
     copy_object,
     gvk_of,
 )
-from karmada_vc_agent.translation import kind_paths
+from karmada_vc_agent.translation import kind_policy
 from karmada_vc_agent.translation.context import TranslationContext
-from karmada_vc_agent.translation.kind_paths import IN_POD_SPECS, Reference, Treatment
+from karmada_vc_agent.translation.kind_policy import IN_POD_SPECS, Reference, Treatment
 from karmada_vc_agent.translation.own_steps import OWN_STEPS
 from karmada_vc_agent.translation.restore import Restorer, restored_parts
 from karmada_vc_agent.translation.translate import HostObject, translate
@@ -102,20 +98,20 @@ VALUES = {
 
 def rows() -> Iterator[tuple[GroupVersionKind, Reference]]:
     """Yield each place that restoring looks at, of each kind."""
-    for kind, found in kind_paths.REFERENCES.items():
+    for kind, found in kind_policy.REFERENCES.items():
         for row in found:
             yield GroupVersionKind(kind.group, "v1", kind.kind), row
     configured = given.context(settings=SETTINGS).settings
     robot = GroupKind(**ROBOT)
-    templates = {**kind_paths.POD_TEMPLATES, robot: configured.pod_templates}
+    templates = {**kind_policy.POD_TEMPLATES, robot: configured.pod_templates}
     for kind, specs in templates.items():
         for spec in specs:
             for path in spec.paths:
-                inside = kind_paths.AFFINITY if spec.selector_only else IN_POD_SPECS
+                inside = kind_policy.AFFINITY if spec.selector_only else IN_POD_SPECS
                 for row in inside:
                     gvk = GroupVersionKind(kind.group, spec.version or "v1", kind.kind)
                     yield gvk, Reference(f"{path}.{row.path}", row.treatment)
-    for row in kind_paths.references_of(robot, configured.namespace_references):
+    for row in kind_policy.references_of(robot, configured.namespace_references):
         yield GroupVersionKind(robot.group, "v1", robot.kind), row
 
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import orjson
 
-from karmada_vc_agent.kube.access_reviews import SELF_ACCESS_REVIEWS_PATH
-from karmada_vc_agent.model.setting import LabelSelector
-from karmada_vc_agent.model.virtual_cluster import Bounds, VirtualCluster
+from karmada_vc_agent.kube.discovery import SELF_ACCESS_REVIEWS_PATH
+from karmada_vc_agent.model.virtual_cluster import Bounds, LabelSelector, VirtualCluster
 from tests.fakes.gateway_lab import Lab, Reply, gateway_lab
 
 SPACES = "/api/v1/namespaces"

@@ -19,9 +19,8 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     View,
     VirtualRequest,
 )
-from karmada_vc_agent.features.gateway.mapping.parsed_request import Forward, Plan, PlanAnswer
 from karmada_vc_agent.features.gateway.mapping.refusals import Attributes, RefusalError
-from karmada_vc_agent.features.gateway.mapping.responses import Response
+from karmada_vc_agent.features.gateway.mapping.responses import Forward, Plan, PlanAnswer, Response
 from karmada_vc_agent.features.gateway.server import access
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import Object

@@ -6,7 +6,7 @@ import h11
 import pytest
 
 from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
-from karmada_vc_agent.features.gateway.server.http_messages import head_of, impersonation_of
+from karmada_vc_agent.features.gateway.server.connections import head_of, impersonation_of
 
 Lines = list[tuple[str, str]]
 

@@ -10,10 +10,9 @@ from urllib.parse import parse_qs
 import orjson
 
 from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
+from karmada_vc_agent.features.gateway.server.answers import PAGE_BYTES, JoinedAnswer, MappedAnswer
 from karmada_vc_agent.features.gateway.server.fairness import MemoryBudget, Reservation, TimeSlice
 from karmada_vc_agent.features.gateway.server.host_requests import TOO_LARGE
-from karmada_vc_agent.features.gateway.server.joined_answers import PAGE_BYTES, JoinedAnswer
-from karmada_vc_agent.features.gateway.server.mapped_answers import MappedAnswer
 from tests.fakes.gateway_view import FakeView, forwarded, two_branches
 
 OBJECTS = 60

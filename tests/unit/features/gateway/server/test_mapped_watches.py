@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
+from karmada_vc_agent.features.gateway.server.answers import MappedAnswer
 from karmada_vc_agent.features.gateway.server.fairness import TimeSlice
-from karmada_vc_agent.features.gateway.server.mapped_answers import MappedAnswer
 from tests.fakes.gateway_view import FakeView, forwarded, two_branches
 
 

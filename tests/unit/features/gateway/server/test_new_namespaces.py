@@ -7,7 +7,7 @@ import pytest
 
 from karmada_vc_agent.features.gateway.server import access
 from karmada_vc_agent.features.gateway.server.access import wait_until_set_up
-from karmada_vc_agent.kube.access_reviews import SELF_ACCESS_REVIEWS_PATH
+from karmada_vc_agent.kube.discovery import SELF_ACCESS_REVIEWS_PATH
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.objects import Object
 

@@ -1,30 +1,25 @@
-"""Bodies in protobuf: read by the field numbers of Kubernetes, into what JSON would have said.
+"""Bodies in protobuf, and answers of which only parts are decoded."""
 
-A client of Go sends them for kinds that Kubernetes itself has. All rules read JSON, so nothing is
-passed on: what cannot be said in JSON, down to one field that is not listed, is refused.
-
-protobuf_fields.json, written by hack/update-protobuf: kinds has `apiVersion/kind` -> message,
-messages has message -> number -> [name in JSON, type, "drop-zero" if JSON leaves out its zero].
-A name "" is that of a part whose fields JSON has inline. A type is a message or one of _NUMBERS and
-_TEXTS; behind `[` it is a list of them, behind `(` a message around a list, and behind `{` a map.
-"""
-
+import hashlib
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import cache, partial
 from importlib import resources
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import orjson
+from msgspec import Raw
 
 from karmada_vc_agent.features.gateway.mapping.refusals import (
     RefusalError,
     bad_request,
     unsupported_body,
 )
+from karmada_vc_agent.kube.codec import shallow_parts
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.translation.restore import WHOLE, Parts, restores_texts
 
 _MAGIC = b"k8s\x00"
 _OPTIONS = "DeleteOptions"
@@ -53,7 +48,7 @@ def _fields() -> _Fields:
     return msgspec.json.decode(text, type=_Fields)
 
 
-def decode(body: bytes) -> Object:
+def decode_protobuf(body: bytes) -> Object:
     """Return an object as JSON would have it.
 
     Raises RefusalError: 400; 415 for a kind or field that is not listed.
@@ -61,15 +56,15 @@ def decode(body: bytes) -> Object:
     if not body.startswith(_MAGIC):
         raise _malformed("it does not begin as objects of Kubernetes do")
     unknown = _wire(body[len(_MAGIC) :], 4)
-    if any(_bytes(unknown, number) for number in (3, 4)):
+    if any(_bytes_at(unknown, number) for number in (3, 4)):
         raise unsupported_body("its content is encoded once more")
-    head = _wire(_bytes(unknown, 1), 2)
-    api_version, kind = _string(_bytes(head, 1)), _string(_bytes(head, 2))
+    head = _wire(_bytes_at(unknown, 1), 2)
+    api_version, kind = _string(_bytes_at(head, 1)), _string(_bytes_at(head, 2))
     key = kind if kind == _OPTIONS else f"{api_version}/{kind}"
     message = _fields().kinds.get(key)
     if message is None:
         raise unsupported_body(f"{kind} in {api_version} is not listed in protobuf")
-    fields = _message(_bytes(unknown, 2), message, 0)
+    fields = _message(_bytes_at(unknown, 2), message, 0)
     return {"apiVersion": api_version, "kind": kind, **fields}
 
 
@@ -98,7 +93,7 @@ def _field(values: list[tuple[int, Any]], code: str, depth: int) -> Any:
     form, inner = code[0], code[1:]
     if form == _LIST:
         return [_value(*each, inner, depth) for each in values]
-    if form == _MAP:
+    if form == _MAP_FORM:
         return dict(_entry(*each, inner, depth) for each in values)
     if len(values) > 1:
         raise _malformed("a field that is no list is there twice")
@@ -108,7 +103,7 @@ def _field(values: list[tuple[int, Any]], code: str, depth: int) -> Any:
 def _entry(wire: int, data: Any, code: str, depth: int) -> tuple[str, Any]:
     entry = _wire(_sized(wire, data), 2)
     value = entry.get(2, [(_BYTES, b"")])  # of strings and messages; no map has numbers
-    return _string(_bytes(entry, 1)), _field(value, code, depth)
+    return _string(_bytes_at(entry, 1)), _field(value, code, depth)
 
 
 def _value(wire: int, data: Any, code: str, depth: int) -> Any:
@@ -139,7 +134,7 @@ def _string(data: bytes) -> str:
 
 
 def _json(data: bytes) -> Any:
-    raw = _bytes(_wire(data, 1), 1)
+    raw = _bytes_at(_wire(data, 1), 1)
     try:
         return orjson.loads(raw) if raw else None
     except ValueError as error:
@@ -147,13 +142,13 @@ def _json(data: bytes) -> Any:
 
 
 def _quantity(data: bytes) -> str:
-    return _string(_bytes(_wire(data, 1), 1)) or "0"
+    return _string(_bytes_at(_wire(data, 1), 1)) or "0"
 
 
 def _int_or_string(data: bytes) -> int | str:
     wire = _wire(data, 3)
     if _number(wire, 1):
-        return _string(_bytes(wire, 3))
+        return _string(_bytes_at(wire, 3))
     return _number(wire, 2)
 
 
@@ -170,7 +165,7 @@ def _time(precision: str, data: bytes) -> str | None:
     return f"{moment.isoformat(timespec=precision)}Z"
 
 
-_LIST, _MAP, _WRAPPED = "[", "{", "("
+_LIST, _MAP_FORM, _WRAPPED = "[", "{", "("
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - UTC, written with a Z
 _NUMBERS: Mapping[str, Callable[[int], Any]] = {"bool": bool, "int": _signed}
 _TEXTS: Mapping[str, Callable[[bytes], Any]] = {
@@ -231,7 +226,7 @@ def _sized(wire: int, data: Any) -> bytes:
     return content
 
 
-def _bytes(wire: Wire, number: int) -> bytes:
+def _bytes_at(wire: Wire, number: int) -> bytes:
     """Return the one text or message under a number, b"" if there is none."""
     values = wire.get(number, [(_BYTES, b"")])
     if len(values) > 1:
@@ -244,3 +239,153 @@ def _number(wire: Wire, number: int) -> int:
     if len(values) > 1 or values[0][0] != _VARINT:
         raise _malformed("a number is there twice, or has another type")
     return _signed(values[0][1])
+
+
+_MAP = msgspec.json.Decoder(dict[str, Raw])
+_RAWS = msgspec.json.Decoder(list[Raw] | None)
+_ANY = msgspec.json.Decoder()
+_ENCODER = msgspec.json.Encoder()
+_LONG = ("items", "rows")
+"""What lists, and Tables, are long of."""
+_OBJECT = "object"
+_ERROR, _TABLE = Raw(b'"ERROR"'), Raw(b'"Table"')
+_OF_TABLES = b'"meta.k8s.io/'
+"""How the apiVersion of Tables begins: there may be other kinds of this name."""
+
+LEVELS = 200
+"""What is deeper is not read. Kinds of Kubernetes have less than 60, decoders read 900."""
+
+Content = bytes | Raw
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+
+
+class TooDeepError(ValueError):
+    """What nests deeper than can be read, or than may be shown."""
+
+
+class PartialDecoder:
+    """Decodes answers about one kind, and encodes what mapping made of them; made for one request.
+
+    reach: what is looked at in its objects; None: all of it. Raises ValueError for what is no JSON,
+    or no map; TooDeepError.
+    """
+
+    def __init__(self, reach: Parts | None = None) -> None:
+        self._reach = reach
+        self._mark = b""
+
+    def answer(self, content: Content) -> Object:
+        """Decode a list, a Table, or one object."""
+        return _read(self._answer, _read(_MAP.decode, content))
+
+    def event(self, line: Content) -> Object:
+        """Decode an event of a watch."""
+        return _read(self._event, line)
+
+    def parts(self, content: Content) -> tuple[Object, str, list[Raw]]:
+        """Return a list without its entries, the field of these, and them for some()."""
+        return _read(_split, _read(_MAP.decode, content))
+
+    def some(self, entries: Iterable[Content], field: str) -> list[Object]:
+        """Decode some entries of a list or of a Table."""
+        decode = self._row if field == "rows" else self._object
+        return [_read(decode, _read(_MAP.decode, entry)) for entry in entries]
+
+    def encoded(self, mapped: Any) -> bytes:
+        """Return the JSON of what was decoded, or of a part of it.
+
+        Raises TooDeepError if anything nested too deep is in it.
+        """
+        content = _ENCODER.encode(mapped)
+        if self._mark and self._mark in content:
+            raise TooDeepError(f"an object nests deeper than {LEVELS} levels")
+        return content
+
+    def shallow_parts(self, content: bytes) -> Iterator[bytes]:
+        """Yield an answer without what nests too deep, of which only neighbours see the rest."""
+        # The mark is in no other content, and in none that was encoded before.
+        self._mark = b'"%b"' % hashlib.sha256(content).hexdigest().encode()
+        return shallow_parts(content, LEVELS, self._mark)
+
+    def _event(self, line: Content) -> Object:
+        obj: Object = _MAP.decode(line)
+        is_error = obj.get("type") == _ERROR
+        for key, raw in obj.items():
+            if key == _OBJECT and not is_error and _begins(raw, b"{"):
+                inner: Object = _MAP.decode(raw)
+                # Fields of tenants may be called rows, or items, too.
+                obj[key] = self._answer(inner) if _is_table(inner) else self._object(inner)
+            else:
+                obj[key] = _ANY.decode(raw)
+        return obj
+
+    def _answer(self, raw: Object) -> Object:
+        if not any(key in raw for key in _LONG):
+            return self._object(raw)
+        envelope, field, entries = _split(raw)
+        return {**envelope, field: self.some(entries, field)}
+
+    def _row(self, row: Object) -> Object:
+        for key, raw in row.items():
+            if key == _OBJECT and _begins(raw, b"{"):
+                row[key] = self._object(_MAP.decode(raw))
+            else:
+                row[key] = _ANY.decode(raw)
+        return row
+
+    def _object(self, raw: Object) -> Object:
+        """Decode, in place, what is looked at."""
+        reach = self._reach
+        if reach is not None:
+            _decode_in(raw, reach)
+            metadata = raw.get("metadata")
+            if not isinstance(metadata, dict) or not restores_texts(metadata.get("annotations")):
+                return raw
+        for key, value in raw.items():
+            if isinstance(value, Raw):
+                raw[key] = _ANY.decode(value)
+            elif isinstance(value, dict):
+                raw[key] = _ANY.decode(_ENCODER.encode(value))
+        return raw
+
+
+def _decode_in(raw: Object, reach: Parts) -> None:
+    for key, below in reach.items():
+        value = raw.get(key)
+        if value is None:
+            continue
+        if below is WHOLE:
+            raw[key] = _ANY.decode(value)
+            continue
+        try:
+            inner = raw[key] = _MAP.decode(value)
+        except msgspec.ValidationError:  # it is no map
+            raw[key] = _ANY.decode(value)
+        else:
+            _decode_in(inner, below)
+
+
+def _split(raw: Object) -> tuple[Object, str, list[Raw]]:
+    field = next((each for each in _LONG if each in raw), "")
+    if not field:
+        raise ValueError("it is no list")
+    entries = _RAWS.decode(raw.pop(field))
+    envelope = {key: _ANY.decode(value) for key, value in raw.items()}
+    return {**envelope, field: []}, field, entries or []
+
+
+def _is_table(obj: Object) -> bool:
+    """Whether an object that is not decoded is a Table."""
+    return obj.get("kind") == _TABLE and _begins(obj.get("apiVersion", _TABLE), _OF_TABLES)
+
+
+def _begins(raw: Raw, text: bytes) -> bool:
+    return bytes(memoryview(raw)[: len(text)]) == text
+
+
+def _read(function: Callable[[_In], _Out], content: _In) -> _Out:
+    try:
+        return function(content)
+    except RecursionError as error:
+        raise TooDeepError("it nests too deep") from error
