@@ -12,7 +12,7 @@ import pytest
 from e2e.escapes.table import ATTEMPTS, BY_PROFILE
 from e2e.lab import quarantine, wait
 from e2e.lab.api import Api
-from e2e.lab.cleanup import clean_up, wait_gone
+from e2e.lab.cleanup import clean_up, wait_until_deleted
 from e2e.lab.interpret import Interpreter, cached_program
 from e2e.lab.lab import Lab, SharedLab
 from e2e.lab.node_groups import NodeGroups, serve_node_groups
@@ -106,7 +106,7 @@ def finished_labs() -> Iterator[list[Lab]]:
     labs: list[Lab] = []
     yield labs
     for lab in labs:
-        wait_gone(lab)
+        wait_until_deleted(lab)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from e2e.lab.cleanup import NAMESPACES, remove_cluster
 from e2e.lab.interpret import cached_program
 from e2e.lab.lab import CLUSTERS, Group, Lab
 from e2e.lab.real_agent import joined_whole, program_of
-from e2e.lab.wait import THROUGH_HUB_S, wait_gone, within
+from e2e.lab.wait import THROUGH_HUB_S, wait_until_deleted, within
 from e2e.lab.works import condition
 
 DOMAIN = "virtualcluster.kubeedge.io"
@@ -73,7 +73,7 @@ def test_what_a_karmada_agent_of_the_whole_host_made_is_taken_over_as_it_runs(
         assert _pods(lab, namespace) == pods
 
         remove_cluster(lab.hub, whole)
-        wait_gone(lab.hub, f"{CLUSTERS}/{whole}")
+        wait_until_deleted(lab.hub, f"{CLUSTERS}/{whole}")
     lab.wait_status(web, readyReplicas=2)
     agent.restart()
     lab.hub.patch(path_of(settings), {"data": {"key": "2"}})
@@ -90,7 +90,7 @@ def test_what_a_karmada_agent_of_the_whole_host_made_is_taken_over_as_it_runs(
         _change_image(lab, workload)
         within(THROUGH_HUB_S, _is_placed, lab, workload, group, pods)
     lab.hub.delete(path_of(workloads[3]))
-    wait_gone(lab.host, path_of(workloads[3]))
+    wait_until_deleted(lab.host, path_of(workloads[3]))
     _wait_enforced(lab, group, PLACED)
     assert "Traceback" not in agent.log()
 
@@ -142,7 +142,7 @@ def test_what_an_edge_application_made_is_taken_over_once_it_is_let_go(
     lab.namespace("-shop")
 
     lab.host.delete(path_of(application), orphans=True)
-    wait_gone(lab.host, path_of(application))
+    wait_until_deleted(lab.host, path_of(application))
     _promote(lab, kubectl_karmada, group, "deployment", "web-a", home)
     within(THROUGH_HUB_S, _is_adopted, lab, path_of(web), group)
     lab.wait_status(web, readyReplicas=2)
@@ -154,7 +154,7 @@ def test_what_an_edge_application_made_is_taken_over_once_it_is_let_go(
     assert _uids(lab, [web]) == before
 
 
-def test_what_its_owner_may_still_change_or_take_along_is_told(lab: Lab) -> None:
+def test_owner_that_may_still_change_or_delete_it_is_reported(lab: Lab) -> None:
     group, home = lab.group("a"), f"{lab.id}-shop"
     lab.host.create(objects.namespace(home))
     application = _edge_application(lab, home)
@@ -170,10 +170,10 @@ def test_what_its_owner_may_still_change_or_take_along_is_told(lab: Lab) -> None
     within(THROUGH_HUB_S, _is_adopted, lab, path_of(web), group)
     told = f"Deployment {home}/web by EdgeApplication web"
     within(THROUGH_HUB_S, _is_owned, lab, group, told)
-    within(THROUGH_HUB_S, _is_told, lab, group, "owned by EdgeApplication web")
+    within(THROUGH_HUB_S, _has_been_reported, lab, group, "owned by EdgeApplication web")
 
     lab.host.delete(path_of(application), orphans=True)
-    wait_gone(lab.host, path_of(application))
+    wait_until_deleted(lab.host, path_of(application))
     within(THROUGH_HUB_S, _is_sole_owner, lab, group)
     assert _pods(lab, home) == pods
 
@@ -189,13 +189,13 @@ def _is_sole_owner(lab: Lab, group: Group) -> None:
     assert condition(lab.cluster(group.name), "AdoptionComplete")["status"] == "True"
 
 
-def _is_told(lab: Lab, group: Group, text: str) -> None:
+def _has_been_reported(lab: Lab, group: Group, text: str) -> None:
     events = lab.hub.list(collection("v1", "Event", f"karmada-es-{group.name}"))
     told = [each["message"] for each in events if each["reason"] == "OwnedElsewhere"]
     assert any(text in message for message in told), told
 
 
-def test_pods_elsewhere_are_made_anew_on_the_nodes_of_the_group(lab: Lab) -> None:
+def test_pods_elsewhere_are_recreated_on_the_nodes_of_the_group(lab: Lab) -> None:
     group, other = lab.group("a"), lab.group("b")
     home = f"{lab.id}-shop"
     lab.host.create(objects.namespace(home))

@@ -8,7 +8,7 @@ from e2e.lab.agent import Agent
 from e2e.lab.api import Api, ApiError, Object
 from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.lone_server import lone_api_server
-from e2e.lab.wait import BACKED_OFF_S, wait_gone, within
+from e2e.lab.wait import BACKED_OFF_S, wait_until_deleted, within
 
 REGISTRATIONS = "/apis/apiregistration.k8s.io/v1/apiservices"
 AUTOMATIC = "kube-aggregator.kubernetes.io/automanaged"
@@ -36,7 +36,7 @@ def test_a_work_is_finalised_once_the_group_of_its_kind_answers(lab: Lab) -> Non
         assert lab.hub.get(work)["metadata"]["finalizers"]
         host.delete(registration)  # the API server makes the right one
         within(BACKED_OFF_S, host.list, widgets)
-        wait_gone(lab.hub, work)
+        wait_until_deleted(lab.hub, work)
         assert host.find(lab.host_path(widget, group)) is None
         agent.terminate()
 

@@ -7,7 +7,7 @@ import pytest
 from e2e.lab import accounts, objects
 from e2e.lab.api import ApiError, Object, collection, path_of
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import PERIODIC_S, wait_gone, within
+from e2e.lab.wait import PERIODIC_S, wait_until_deleted, within
 
 RBAC = "rbac.authorization.k8s.io/v1"
 
@@ -94,7 +94,7 @@ def test_what_the_account_may_not_do_is_refused_by_the_server(lab: Lab, group: G
         assert "is attempting to grant RBAC permissions not currently held" in _message(found)
         assert "serviceaccount" not in _message(found)
         lab.hub.delete(path_of(settings))
-        wait_gone(lab.host, lab.host_path(settings, group))
+        wait_until_deleted(lab.host, lab.host_path(settings, group))
     finally:
         lab.host.delete(f"{collection(RBAC, 'ClusterRole')}/{_role(lab)}")
 
@@ -143,7 +143,7 @@ def _message(work: Object) -> str:
 
 
 @pytest.mark.smoke
-def test_in_strict_each_branch_has_an_account_without_being_asked(lab: Lab) -> None:
+def test_in_strict_each_branch_has_an_account_by_default(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group, tenancy="Strict")
     namespace = lab.namespace()

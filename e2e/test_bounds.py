@@ -9,13 +9,13 @@ from e2e.lab.api import Object
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.interpreting import events_of
 from e2e.lab.lab import CLUSTERS, FAST, Group, Lab
-from e2e.lab.wait import BACKED_OFF_S, wait_gone, within
+from e2e.lab.wait import BACKED_OFF_S, wait_until_deleted, within
 
 REFUSED = "BoundExceeded"
 
 
 @pytest.mark.smoke
-def test_works_over_a_bound_are_refused_by_age_and_come_in_when_there_is_room(lab: Lab) -> None:
+def test_works_over_a_bound_are_refused_by_age_and_admitted_once_they_fit(lab: Lab) -> None:
     one, other = lab.group("a", nodes=0), lab.group("b", nodes=0)
     namespace = lab.namespace()
     bounds = {"bytes": "300Ki", "manifestsPerWork": 3, "kinds": 3}
@@ -48,8 +48,8 @@ def test_works_over_a_bound_are_refused_by_age_and_come_in_when_there_is_room(la
     lab.wait_applied(works[2])
     lab.on_host(large[2], one)
     lab.hub.delete(works[2])
-    wait_gone(lab.hub, works[2])
-    wait_gone(lab.host, lab.host_path(large[2], one))
+    wait_until_deleted(lab.hub, works[2])
+    wait_until_deleted(lab.host, lab.host_path(large[2], one))
 
     many = lab.create_work(
         one, "many", *(objects.config_map(namespace, f"m-{n}") for n in range(4))
@@ -57,7 +57,7 @@ def test_works_over_a_bound_are_refused_by_age_and_come_in_when_there_is_room(la
     found = lab.wait_applied(many, "False")
     assert "may have 3 manifests in one Work" in str(found["status"]["conditions"])
     lab.hub.delete(many)
-    wait_gone(lab.hub, many)
+    wait_until_deleted(lab.hub, many)
 
 
 def _events_of_cluster(lab: Lab, name: str) -> list[Object]:

@@ -77,7 +77,7 @@ def test_certificate_is_renewed_in_the_secret_of_the_host(lab: Lab) -> None:
     assert renewed.serial_number == in_file.serial_number
 
 
-def test_kubeconfig_that_somebody_changes_is_used_without_a_restart(lab: Lab) -> None:
+def test_changed_kubeconfig_is_used_without_a_restart(lab: Lab) -> None:
     group = lab.group("a")
     agent = lab.serve(group)
     before = _certificate(agent.hub_kubeconfig)

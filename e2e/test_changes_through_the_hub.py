@@ -7,7 +7,7 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.api import Object, path_of
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import eventually, wait_until_deleted
 
 pytestmark = pytest.mark.shared_agent
 
@@ -81,7 +81,7 @@ def test_a_finished_job_is_complete_on_the_hub(lab: Lab) -> None:
 
 
 @pytest.mark.smoke
-def test_a_template_deleted_on_the_hub_goes_from_the_host(lab: Lab) -> None:
+def test_template_deleted_on_the_hub_is_removed_from_the_host(lab: Lab) -> None:
     groups = [lab.group("a"), lab.group("b")]
     lab.serve(*groups)
     namespace = lab.namespace()
@@ -94,7 +94,7 @@ def test_a_template_deleted_on_the_hub_goes_from_the_host(lab: Lab) -> None:
         lab.hub.delete(path_of(template))
     for group in groups:
         for template in templates:
-            wait_gone(lab.host, lab.host_path(template, group))
+            wait_until_deleted(lab.host, lab.host_path(template, group))
         assert lab.on_host(kept, group)
 
 
@@ -108,7 +108,7 @@ def test_a_namespace_deleted_on_the_hub_takes_its_host_namespaces_with_it(lab: L
     lab.hub.delete(f"/api/v1/namespaces/{namespace}")
     for group in groups:
         path = f"/api/v1/namespaces/{group.host_namespace(namespace)}"
-        wait_gone(lab.host, path)
+        wait_until_deleted(lab.host, path)
         assert lab.host.get(f"/api/v1/namespaces/{group.host_namespace(other)}")
 
 

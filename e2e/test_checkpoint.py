@@ -18,7 +18,7 @@ from e2e.lab.checkpoint import KEPT, is_saved, manifest_saved
 from e2e.lab.lab import CLUSTERS, QUICK_LEASE, Group, Lab
 from e2e.lab.leave import leave
 from e2e.lab.proxy import Proxy
-from e2e.lab.wait import BACKED_OFF_S, wait_gone, within
+from e2e.lab.wait import BACKED_OFF_S, wait_until_deleted, within
 from e2e.lab.works import condition
 
 FLAGS = (
@@ -113,7 +113,7 @@ def test_what_the_hub_changed_meanwhile_counts_once_it_is_back(lab: Lab, hub_wir
     lab.hub.patch(works["suspended"], {"spec": {"suspendDispatching": True}})
     lab.hub.patch(works["recreated"], {"metadata": {"finalizers": None}})
     lab.hub.delete(works["recreated"])
-    wait_gone(lab.hub, works["recreated"])
+    wait_until_deleted(lab.hub, works["recreated"])
     lab.create_work(group, "recreated", {**maps["recreated"], "data": {"key": "3"}})
     for each in maps.values():
         lab.host.delete(lab.host_path(each, group))
@@ -125,8 +125,8 @@ def test_what_the_hub_changed_meanwhile_counts_once_it_is_back(lab: Lab, hub_wir
     hub_wire.restore()
     within(BACKED_OFF_S, _has_data, lab, group, maps["changed"], "2")
     within(BACKED_OFF_S, _has_data, lab, group, maps["recreated"], "3")
-    within(BACKED_OFF_S, _is_gone, lab.host.find, lab.host_path(maps["deleted"], group))
-    within(BACKED_OFF_S, _is_gone, lab.hub.find, works["deleted"])
+    within(BACKED_OFF_S, _was_deleted, lab.host.find, lab.host_path(maps["deleted"], group))
+    within(BACKED_OFF_S, _was_deleted, lab.hub.find, works["deleted"])
     lab.wait_applied(works["stays"])
     after = lab.on_host(maps["stays"], group)
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
@@ -147,7 +147,7 @@ def test_what_an_old_checkpoint_brings_back_is_reported_and_pruned(
     agent.kill()
     lab.hub.patch(work, {"metadata": {"finalizers": None}})
     lab.hub.delete(work)
-    wait_gone(lab.hub, work)
+    wait_until_deleted(lab.hub, work)
     lab.host.delete(lab.host_path(old, group))
     agent.start()
     within(BACKED_OFF_S, _has_data, lab, group, old, "1")  # as the hub said last
@@ -160,7 +160,7 @@ def test_what_an_old_checkpoint_brings_back_is_reported_and_pruned(
     assert lab.host.get(lab.host_path(old, group)), "the agent removes none"
     pruned = leave(lab, "--prune", group.name, "--yes")
     assert pruned.returncode == 0, pruned.stderr
-    wait_gone(lab.host, lab.host_path(old, group))
+    wait_until_deleted(lab.host, lab.host_path(old, group))
     assert lab.on_host(stays, group)
     agent.kill()
     agent.start()
@@ -212,7 +212,7 @@ def test_a_work_whose_removal_had_begun_does_not_come_back(lab: Lab, hub_wire: P
     within(BACKED_OFF_S, _has_data, lab, group, stays, "1")
     assert lab.host.find(path) is None
     hub_wire.restore()
-    within(BACKED_OFF_S, _is_gone, lab.hub.find, work)
+    within(BACKED_OFF_S, _was_deleted, lab.hub.find, work)
     assert lab.host.find(path) is None
 
 
@@ -229,7 +229,7 @@ def test_a_cluster_that_was_deleted_meanwhile_stays_deleted(lab: Lab, hub_wire: 
     lab.hub.delete(f"{CLUSTERS}/{group.name}")
     within(BACKED_OFF_S, _has_data, lab, group, template, "1")
     hub_wire.restore()
-    within(BACKED_OFF_S, _is_gone, lab.hub.find, f"{CLUSTERS}/{group.name}")
+    within(BACKED_OFF_S, _was_deleted, lab.hub.find, f"{CLUSTERS}/{group.name}")
     agent.terminate()
 
 
@@ -296,7 +296,7 @@ def _is_marked(lab: Lab, path: str) -> None:
     assert lab.host.get(path)["metadata"].get("deletionTimestamp")
 
 
-def _is_gone(find: Callable[[str], Object | None], path: str) -> None:
+def _was_deleted(find: Callable[[str], Object | None], path: str) -> None:
     assert find(path) is None
 
 

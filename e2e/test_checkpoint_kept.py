@@ -44,7 +44,7 @@ def test_a_work_is_struck_out_before_its_objects_go(lab: Lab) -> None:
     assert manifest_saved(lab.host, agent, group.name, gone) is None
     _has(lab, agent, group, kept)
     lab.host.patch(held, {"metadata": {"finalizers": None}})
-    within(BACKED_OFF_S, _is_gone, lab, work)
+    within(BACKED_OFF_S, _was_deleted, lab, work)
 
 
 def test_a_cluster_that_is_deleted_is_kept_no_more(lab: Lab) -> None:
@@ -53,10 +53,10 @@ def test_a_cluster_that_is_deleted_is_kept_no_more(lab: Lab) -> None:
     within(BACKED_OFF_S, _has_clusters, lab, agent, {one.name, other.name})
     lab.hub.delete(f"{CLUSTERS}/{one.name}")
     within(BACKED_OFF_S, _has_clusters, lab, agent, {other.name})
-    within(BACKED_OFF_S, _is_gone, lab, f"{CLUSTERS}/{one.name}")
+    within(BACKED_OFF_S, _was_deleted, lab, f"{CLUSTERS}/{one.name}")
 
 
-def test_without_the_rights_the_agent_goes_on_as_without_a_checkpoint(lab: Lab) -> None:
+def test_without_the_rights_the_agent_continues_without_a_checkpoint(lab: Lab) -> None:
     group = lab.group("a")
     agent = lab.new_agent(group, checkpoint={"enabled": False})
     enabled = agent.settings | {"checkpoint": KEPT}
@@ -66,7 +66,7 @@ def test_without_the_rights_the_agent_goes_on_as_without_a_checkpoint(lab: Lab) 
     work = lab.create_work(group, "made", template)
     lab.wait_applied(work)
     lab.hub.delete(work)
-    within(BACKED_OFF_S, _is_gone, lab, work)
+    within(BACKED_OFF_S, _was_deleted, lab, work)
     assert secrets_of(lab.host, agent) == []
     told = [line for line in agent.log().splitlines() if "checkpoint" in line.lower()]
     assert len(told) == 1
@@ -88,5 +88,5 @@ def _is_marked(lab: Lab, path: str) -> None:
     assert lab.host.get(path)["metadata"].get("deletionTimestamp")
 
 
-def _is_gone(lab: Lab, path: str) -> None:
+def _was_deleted(lab: Lab, path: str) -> None:
     assert lab.hub.find(path) is None

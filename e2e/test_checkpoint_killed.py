@@ -19,7 +19,7 @@ from e2e.lab.lab import FAST, QUICK_LEASE, Group, Lab
 from e2e.lab.proxy import Proxy
 from e2e.lab.step import Step
 from e2e.lab.tiers import rows
-from e2e.lab.wait import BACKED_OFF_S, wait_gone, within
+from e2e.lab.wait import BACKED_OFF_S, wait_until_deleted, within
 
 SAVES = Step(methods="POST PATCH", path="/secrets(/.*-checkpoint-|$)", body=r'"(works|cluster)\.')
 REMOVES = Step(methods="DELETE", path="/configmaps/gone$")
@@ -143,8 +143,8 @@ def test_a_removal_is_neither_undone_nor_anything_lost(scene: Scene, end: str) -
         scene.start_alone("stays")
         assert lab.host.find(scene.path("gone")) is None
     scene.wire.restore()
-    wait_gone(lab.hub, work)
-    wait_gone(lab.host, scene.path("gone"))
+    wait_until_deleted(lab.hub, work)
+    wait_until_deleted(lab.host, scene.path("gone"))
     scene.has("stays", "1")
     scene.agent.terminate()
 
@@ -171,13 +171,13 @@ def test_a_change_is_kept_whole_or_not_at_all(scene: Scene, end: str) -> None:
 
 
 @pytest.mark.parametrize("end", rows(SPLIT, SPLIT.keys() - ALWAYS))
-def test_works_that_are_split_anew_are_all_there(scene: Scene, end: str) -> None:
+def test_resharded_works_are_all_there(scene: Scene, end: str) -> None:
     lab = scene.lab
     scene.start(SPLIT[end])
     kept = [f"kept-{n}" for n in range(MANY)]
     *_, work = scene.keep(*kept, "gone")
     lab.hub.delete(work)
-    wait_gone(lab.hub, work)
+    wait_until_deleted(lab.hub, work)
     scene.arm()
     _until_dead(scene, lambda name: lab.create_work(scene.group, name, scene.map(name)))
     scene.dies()

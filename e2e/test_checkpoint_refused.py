@@ -13,7 +13,7 @@ from e2e.lab.checkpoint import KEPT, OFF, is_saved, is_trusted, manifest_saved, 
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.lab import QUICK_LEASE, Group, Lab
 from e2e.lab.proxy import Proxy
-from e2e.lab.wait import BACKED_OFF_S, wait_gone, within
+from e2e.lab.wait import BACKED_OFF_S, wait_until_deleted, within
 from e2e.lab.works import condition
 from karmada_vc_agent.features.checkpoint.feature import CHECK_PATIENCE_S
 
@@ -23,7 +23,7 @@ TRIED_AGAIN_S = 180.0
 """The writes of what is refused get rarer."""
 
 
-def test_an_agent_with_the_rights_of_an_earlier_join_goes_on_without_it(
+def test_agent_with_the_rights_of_an_earlier_join_continues_without_it(
     lab: Lab, hub_wire: Proxy
 ) -> None:
     endpoints, group = Endpoints.new(), lab.group("a")
@@ -43,7 +43,7 @@ def test_an_agent_with_the_rights_of_an_earlier_join_goes_on_without_it(
     status, text = endpoints.ask("/readyz?verbose")
     assert (status, f"[+]checkpoint ok: {group.name}: {message}" in text) == (200, True), text
     lab.hub.delete(works[1])
-    wait_gone(lab.hub, works[1])
+    wait_until_deleted(lab.hub, works[1])
     assert lab.host.find(lab.host_path(gone, group)) is None
     assert agent.log().count("Keeping no checkpoint yet: run karmada-vc-agent join") == 1
     assert endpoints.ask("/healthz") == (200, "ok")
@@ -95,7 +95,7 @@ def test_a_policy_that_refuses_its_secrets_holds_nothing_up_and_brings_nothing_b
         within(BACKED_OFF_S, is_saved, lab, agent, group, template)
     refusal(agent)
     lab.hub.delete(work)
-    wait_gone(lab.hub, work)
+    wait_until_deleted(lab.hub, work)
     assert lab.host.find(lab.host_path(gone, group)) is None
     assert manifest_saved(lab.host, agent, group.name, gone) is not None, "it could be written"
     within(BACKED_OFF_S, _is_kept, lab, group, "False", "NotWritten")

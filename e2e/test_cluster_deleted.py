@@ -9,7 +9,7 @@ from e2e.lab.agent import Agent
 from e2e.lab.api import Object, path_of
 from e2e.lab.cleanup import RBAC
 from e2e.lab.lab import CLUSTERS, Group, Lab
-from e2e.lab.wait import GONE_S, wait_gone, within
+from e2e.lab.wait import GONE_S, wait_until_deleted, within
 from e2e.lab.works import execution_namespace
 
 CLUSTER_LABEL = "virtualcluster.kubeedge.io/cluster"
@@ -42,7 +42,7 @@ def test_a_deleted_cluster_stays_deleted_when_the_agent_restarts(lab: Lab) -> No
     assert lab.hub.find(f"{CLUSTERS}/{deleted.name}") is None
 
 
-def test_a_cluster_deleted_while_the_agent_restarts_goes(lab: Lab) -> None:
+def test_cluster_deleted_while_the_agent_restarts_is_removed(lab: Lab) -> None:
     """The rights in its execution namespace end before the agent has listed the Works."""
     kept, deleted = lab.group("kept"), lab.group("deleted")
     agent, _ = _serve_application(lab, kept, deleted)
@@ -51,12 +51,12 @@ def test_a_cluster_deleted_while_the_agent_restarts_goes(lab: Lab) -> None:
     rights = f"{RBAC}/namespaces/{execution_namespace(deleted.name)}/rolebindings"
     within(GONE_S, lambda: not lab.hub.list(rights))
     agent.start(keeps_rights=True)
-    wait_gone(lab.hub, f"{CLUSTERS}/{deleted.name}")
+    wait_until_deleted(lab.hub, f"{CLUSTERS}/{deleted.name}")
     assert lab.host.list("/api/v1/namespaces", f"{CLUSTER_LABEL}={deleted.name}")
     lab.wait_ready(kept.name)
 
 
-def test_a_deleted_cluster_comes_back_with_reregister(lab: Lab) -> None:
+def test_deleted_cluster_returns_with_reregister(lab: Lab) -> None:
     kept, deleted = lab.group("kept"), lab.group("deleted")
     agent, template = _serve_application(lab, kept, deleted)
     _delete_cluster(lab, deleted)
@@ -66,7 +66,7 @@ def test_a_deleted_cluster_comes_back_with_reregister(lab: Lab) -> None:
     within(GONE_S, lab.on_host, template, deleted)
 
 
-def test_a_deleted_cluster_comes_back_with_changed_settings(lab: Lab) -> None:
+def test_deleted_cluster_returns_with_changed_settings(lab: Lab) -> None:
     kept, deleted = lab.group("kept"), lab.group("deleted")
     agent, _ = _serve_application(lab, kept, deleted)
     _delete_cluster(lab, deleted)
@@ -90,7 +90,7 @@ def test_a_cluster_that_vanished_while_the_agent_was_down_is_registered_again(la
     path = f"{CLUSTERS}/{group.name}"
     lab.hub.delete(path)
     lab.hub.patch(path, {"metadata": {"finalizers": None}})
-    wait_gone(lab.hub, path)
+    wait_until_deleted(lab.hub, path)
     within(GONE_S, _end_works, lab, group)
     agent.start()
     assert lab.wait_ready(group.name)["metadata"]["uid"] != before

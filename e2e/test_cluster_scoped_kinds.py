@@ -9,7 +9,7 @@ from e2e.lab import objects
 from e2e.lab.accounts import Who, may
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import CLUSTERS, Group, Lab
-from e2e.lab.wait import BACKED_OFF_S, wait_gone, within
+from e2e.lab.wait import BACKED_OFF_S, wait_until_deleted, within
 
 RBAC = "rbac.authorization.k8s.io/v1"
 CLUSTER_ROLES = collection(RBAC, "ClusterRole")
@@ -109,13 +109,13 @@ def test_each_virtual_cluster_has_its_own_roles_and_volumes_and_loses_only_them(
 
     before = _everything_of(lab, kept, namespace)
     lab.hub.delete(f"{CLUSTERS}/{deleted.name}")
-    within(BACKED_OFF_S, _is_gone, lab, deleted)
+    within(BACKED_OFF_S, _was_deleted, lab, deleted)
     assert _everything_of(lab, kept, namespace) == before
     assert _owners(lab, f"{CRDS}/widgets.{lab.id}.example.com") == {kept.name}
     assert _owners(lab, f"{PRIORITY_CLASSES}/{lab.id}-high") == {kept.name}
 
 
-def test_a_shared_object_changes_when_all_its_owners_want_the_same(kinds: Lab) -> None:
+def test_shared_object_changes_when_all_its_owners_agree(kinds: Lab) -> None:
     lab = kinds
     first, second = lab.group("a"), lab.group("b")
     lab.serve(first, second)
@@ -154,11 +154,11 @@ def test_a_shared_object_changes_when_all_its_owners_want_the_same(kinds: Lab) -
     assert second.name not in str(refused["status"])
     assert _owners(lab, path) == {second.name}
     lab.hub.delete(newcomer)
-    wait_gone(lab.hub, newcomer)
+    wait_until_deleted(lab.hub, newcomer)
     assert _owners(lab, path) == {second.name}
 
     lab.hub.delete(works[second.name])
-    wait_gone(lab.host, path)
+    wait_until_deleted(lab.host, path)
 
 
 def test_a_definition_that_has_objects_outlives_its_last_owner(kinds: Lab) -> None:
@@ -172,7 +172,7 @@ def test_a_definition_that_has_objects_outlives_its_last_owner(kinds: Lab) -> No
     widget["metadata"]["namespace"] = group.host_namespace("default")
     widget = within(BACKED_OFF_S, lab.host.create, widget)
     lab.hub.delete(work)
-    wait_gone(lab.hub, work)
+    wait_until_deleted(lab.hub, work)
     assert _owners(lab, path) == set()
     assert lab.host.get(path_of(widget))["metadata"]["uid"] == widget["metadata"]["uid"]
 
@@ -182,7 +182,7 @@ def test_a_definition_that_has_objects_outlives_its_last_owner(kinds: Lab) -> No
     assert _owners(lab, path) == {group.name}
     assert _versions(lab, path) == ["v1", "v2"]
     lab.hub.delete(again)
-    wait_gone(lab.host, path)
+    wait_until_deleted(lab.host, path)
 
 
 def test_an_object_of_the_host_is_accepted_or_refused_and_outlives_all(kinds: Lab) -> None:
@@ -277,7 +277,7 @@ def _is_of_test(subject: Object, lab: Lab, group: Group) -> bool:
     return kind != "system" or namespace in own
 
 
-def _is_gone(lab: Lab, group: Group) -> None:
+def _was_deleted(lab: Lab, group: Group) -> None:
     assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
     for path in (CLUSTER_ROLES, VOLUMES):
         assert not lab.host.list(path, f"{CLUSTER_LABEL}={group.name}")

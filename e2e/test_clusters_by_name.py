@@ -7,7 +7,7 @@ from e2e.lab import objects
 from e2e.lab.agent import Agent
 from e2e.lab.lab import CLUSTERS, FAST, Group, Lab
 from e2e.lab.proxy import Proxy
-from e2e.lab.wait import BACKED_OFF_S, eventually, wait_gone, within
+from e2e.lab.wait import BACKED_OFF_S, eventually, wait_until_deleted, within
 
 CHANGES, BYTES = 20, 10_000
 SETTLES_S = 5.0
@@ -46,7 +46,7 @@ def test_its_own_come_change_and_go(lab: Lab) -> None:
     agent.reload()
     eventually(_is_in, lab, b, "south")
     lab.hub.delete(f"{CLUSTERS}/{b.name}")
-    wait_gone(lab.hub, f"{CLUSTERS}/{b.name}")
+    wait_until_deleted(lab.hub, f"{CLUSTERS}/{b.name}")
     eventually(_says, agent, "Not registering a Cluster that was deleted on the hub")
     work = lab.create_work(a, "settings", template)
     lab.wait_applied(work)

@@ -5,7 +5,7 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import FAST, QUICK_LEASE, Group, Lab
-from e2e.lab.wait import STARTED_S, wait_gone, within
+from e2e.lab.wait import STARTED_S, wait_until_deleted, within
 from e2e.lab.works import condition
 
 CONFIG_MAPS = 120
@@ -45,7 +45,7 @@ def test_an_agent_killed_in_a_burst_ends_right_when_it_is_started_again(lab: Lab
     within(STARTED_S, lambda: _is_exactly(_config_maps(lab, namespace), expected))
     for work in works.values():
         lab.wait_applied(work)
-    wait_gone(lab.hub, deleted)
+    wait_until_deleted(lab.hub, deleted)
     _assert_nothing_was_made_twice(lab, namespace, before)
     within(STARTED_S, _all_run_once, lab, namespace)
 
@@ -68,7 +68,7 @@ def test_what_changed_on_the_hub_while_the_agent_was_dead_is_carried_out(lab: La
     for one in (group, other):
         lab.on_host(made, one)
         lab.wait_data(changed, one, key="new")
-        wait_gone(lab.host, lab.host_path(deleted, one))
+        wait_until_deleted(lab.host, lab.host_path(deleted, one))
 
 
 def test_objects_that_are_right_are_not_written_again_by_a_restart(lab: Lab) -> None:

@@ -13,7 +13,7 @@ from e2e.lab.lab import BRAKE, CLUSTERS, FAST, QUICK_LEASE, Lab
 from e2e.lab.lone_server import lone_karmada
 from e2e.lab.page_front import Fault, PageFront
 from e2e.lab.restorable import Restorable
-from e2e.lab.wait import GONE_S, THROUGH_HUB_S, wait_gone, within
+from e2e.lab.wait import GONE_S, THROUGH_HUB_S, wait_until_deleted, within
 from e2e.lab.works import condition, execution_namespace
 from tests.fakes.pages import PAGES
 
@@ -125,7 +125,7 @@ def test_confirmed_deletions_are_carried_out_after_a_restart_as_well(site: Site)
     shown = site.confirm()
     assert f"0 are deleted, {MAPS} are held" in shown
     for work in site.works:
-        wait_gone(site.lab.hub, work)
+        wait_until_deleted(site.lab.hub, work)
     within(LOOKED_AT_S, site.is_empty)
     within(THROUGH_HUB_S, site.is_released)
     assert site.confirm() == f"{site.group.name}: no deletion is held\n"
@@ -141,13 +141,13 @@ def test_kept_objects_belong_to_works_that_are_created_again(site: Site) -> None
     site.holds(before, all_of_them=True)
     site.confirm("--keep")
     for work in site.works:
-        wait_gone(site.lab.hub, work)
+        wait_until_deleted(site.lab.hub, work)
     within(THROUGH_HUB_S, site.is_released)
     site.create_works()
     assert site.uids() == before
 
 
-def test_list_that_grew_is_asked_about_again(site: Site) -> None:
+def test_list_that_grew_is_confirmed_again(site: Site) -> None:
     agent = site.lab.serve(site.group, deletionBrake=BRAKE)
     site.create_works()
     late = objects.config_map(site.namespace, "late")
@@ -167,7 +167,7 @@ def test_list_that_grew_is_asked_about_again(site: Site) -> None:
     assert site.uids() == before
     assert site.lab.on_host(late, site.group)
     site.confirm()
-    wait_gone(site.lab.hub, work)
+    wait_until_deleted(site.lab.hub, work)
     within(LOOKED_AT_S, site.is_empty)
 
 
@@ -219,7 +219,7 @@ def test_cluster_deleted_by_mistake_is_held_until_it_is_confirmed(site: Site) ->
     assert site.lab.hub.find(path) is not None
     site.confirm()
     within(GONE_S, site.is_empty)
-    wait_gone(site.lab.hub, path)
+    wait_until_deleted(site.lab.hub, path)
 
 
 def test_execution_namespace_deleted_by_mistake_is_held(site: Site) -> None:
@@ -261,7 +261,7 @@ def test_hub_restored_to_when_it_deleted_everything_is_held(
         for work in site.works:
             lab.hub.patch(work, {"metadata": {"finalizers": None}})
         for work in site.works:
-            wait_gone(lab.hub, work)
+            wait_until_deleted(lab.hub, work)
         agent.start()
         lab.wait_serving(agent)
         site.create_works()

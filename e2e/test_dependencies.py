@@ -3,12 +3,12 @@
 from e2e.lab import objects
 from e2e.lab.api import Object, path_of
 from e2e.lab.lab import Lab
-from e2e.lab.wait import BACKED_OFF_S, wait_gone, within
+from e2e.lab.wait import BACKED_OFF_S, wait_until_deleted, within
 
 RETAIN = "resourcetemplate.karmada.io/retain-replicas"
 
 
-def test_what_pods_need_follows_their_deployment_and_goes_with_it(lab: Lab) -> None:
+def test_dependencies_of_pods_follow_their_deployment_and_end_with_it(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group)
     namespace = lab.namespace()
@@ -39,7 +39,7 @@ def test_what_pods_need_follows_their_deployment_and_goes_with_it(lab: Lab) -> N
 
     lab.hub.delete(path_of(deployment))
     for template in (settings, secret):
-        wait_gone(lab.host, lab.host_path(template, group))
+        wait_until_deleted(lab.host, lab.host_path(template, group))
         assert lab.hub.find(path_of(template)) is not None
 
 

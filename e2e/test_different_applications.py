@@ -23,7 +23,7 @@ def test_each_cluster_gets_its_own_application_and_not_the_other(lab: Lab) -> No
         assert lab.host.find(lab.host_path(template, there)) is None
 
 
-def test_objects_that_belong_to_an_application_go_where_it_goes(lab: Lab) -> None:
+def test_objects_of_an_application_follow_it(lab: Lab) -> None:
     group_a, group_b = lab.group("a"), lab.group("b")
     lab.serve(group_a, group_b)
     namespace = lab.namespace()

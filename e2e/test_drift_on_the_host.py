@@ -25,7 +25,7 @@ EDITS: dict[str, Object] = {
 
 
 @KINDS
-def test_an_object_deleted_on_the_host_comes_back(lab: Lab, make: Callable[[str], Object]) -> None:
+def test_object_deleted_on_the_host_returns(lab: Lab, make: Callable[[str], Object]) -> None:
     group = lab.group("a")
     lab.serve(group)
     template = make(lab.namespace())
@@ -46,7 +46,7 @@ def test_an_object_edited_on_the_host_is_put_right(lab: Lab, make: Callable[[str
     path = lab.host_path(template, group)
     before = lab.host.get(path)
     edited = lab.host.patch(path, EDITS[template["kind"]])
-    assert _wanted(edited) != _wanted(before)
+    assert _desired_state(edited) != _desired_state(before)
     eventually(lambda: _is_as_before(lab.host.get(path), before))
     assert lab.host.get(path)["metadata"]["uid"] == before["metadata"]["uid"]
 
@@ -135,12 +135,12 @@ def _has_marks(live: Object, before: Object) -> None:
     assert _own_marks(live["metadata"]) == _own_marks(before["metadata"])
 
 
-def _wanted(obj: Object) -> tuple[object, object]:
+def _desired_state(obj: Object) -> tuple[object, object]:
     return obj.get("data"), obj.get("spec")
 
 
 def _is_as_before(live: Object, before: Object) -> None:
-    assert _wanted(live) == _wanted(before)
+    assert _desired_state(live) == _desired_state(before)
 
 
 def _has_replicas(deployment: Object, replicas: int, after_generation: int) -> None:

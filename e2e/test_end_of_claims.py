@@ -9,7 +9,7 @@ from e2e.lab import accounts, objects
 from e2e.lab.api import ApiError, Object, collection, path_of
 from e2e.lab.cleanup import NAMESPACES
 from e2e.lab.lab import CLUSTERS, Group, Lab
-from e2e.lab.wait import PERIODIC_S, wait_gone, within
+from e2e.lab.wait import PERIODIC_S, wait_until_deleted, within
 from e2e.lab.works import condition
 from e2e.test_virtual_cluster_objects import OBJECTS, _served, serve
 
@@ -50,10 +50,10 @@ def test_what_was_never_applied_is_finalised(lab: Lab, settings: dict[str, Any])
     for work in works:
         lab.hub.delete(work)
     for work in works:
-        wait_gone(lab.hub, work)
+        wait_until_deleted(lab.hub, work)
     lab.create_work(group, "with-its-cluster", manifest)
     lab.hub.delete(f"{CLUSTERS}/{group.name}")
-    wait_gone(lab.hub, f"{CLUSTERS}/{group.name}")
+    wait_until_deleted(lab.hub, f"{CLUSTERS}/{group.name}")
     if not settings:
         assert lab.host.find(f"{NAMESPACES}/{group.host_namespace(name)}") is not None
         lab.host.delete(f"{NAMESPACES}/{group.host_namespace(name)}")
@@ -67,7 +67,7 @@ def test_cluster_that_is_deleted_as_soon_as_it_is_registered_leaves(lab: Lab) ->
     within(PERIODIC_S, lab.hub.get, path)
     lab.create_work(group, "early", objects.config_map(name))
     lab.hub.delete(path)
-    wait_gone(lab.hub, path)
+    wait_until_deleted(lab.hub, path)
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_preserved_namespaces_keep_nothing_of_ours_and_start_pods_again(
         assert len(_of_the_claim(lab, name)) >= len(OF_THE_CLAIM)
 
     lab.host.delete(f"{OBJECTS}/{preserved.name}")
-    wait_gone(lab.host, f"{OBJECTS}/{preserved.name}")
+    wait_until_deleted(lab.host, f"{OBJECTS}/{preserved.name}")
     assert lab.hub.find(f"{CLUSTERS}/{preserved.name}") is None
     for name, path in zip(names, secrets, strict=True):
         assert _of_the_claim(lab, name) == []
@@ -163,11 +163,11 @@ def test_rights_of_a_cluster_role_binding_end_in_all_namespaces_but_held_ones(la
 
     lab.hub.delete(work)
     for path in bound[1:]:
-        wait_gone(lab.host, path)
+        wait_until_deleted(lab.host, path)
     assert lab.host.find(bound[0]) is not None
     lab.host.patch(f"{NAMESPACES}/{homes[0]}", {"metadata": {"annotations": {HOLD: None}}})
-    wait_gone(lab.host, bound[0])
-    wait_gone(lab.hub, work)
+    wait_until_deleted(lab.host, bound[0])
+    wait_until_deleted(lab.hub, work)
 
 
 def test_preserved_binding_whose_role_is_missing_is_released(lab: Lab) -> None:
@@ -179,7 +179,7 @@ def test_preserved_binding_whose_role_is_missing_is_released(lab: Lab) -> None:
     work = lab.create_work(group, "bound", binding, preserveResourcesOnDeletion=True)
     lab.wait_applied(work)
     lab.hub.delete(work)
-    wait_gone(lab.hub, work)
+    wait_until_deleted(lab.hub, work)
     live = lab.host.get(path_of(binding, group.host_namespace(name)))
     assert not [key for key in live["metadata"].get("labels", {}) if DOMAIN in key]
 

@@ -8,7 +8,7 @@ from e2e.lab.wait import PERIODIC_S, within
 from e2e.lab.works import condition
 
 
-def test_found_tenants_have_accounts_of_their_own_and_are_held_apart(
+def test_discovered_tenants_have_their_own_accounts_and_are_separated(
     lab: Lab, node_groups: NodeGroups
 ) -> None:
     of_file, first, second = lab.group("a"), lab.group("b"), lab.group("c")

@@ -164,7 +164,7 @@ def test_what_is_not_the_clusters_cannot_be_written(gateway: Pair) -> None:
 
 
 @pytest.mark.parametrize("scope", ["", "/namespaces/shop"])
-def test_a_watch_tells_of_its_own(gateway: Pair, scope: str) -> None:
+def test_watch_reports_its_own(gateway: Pair, scope: str) -> None:
     name = f"watched-{'one' if scope else 'all'}"
     version = gateway.ask("/api/v1/configmaps").json()["metadata"]["resourceVersion"]
     path = f"/api/v1{scope}/configmaps?watch=true&resourceVersion={version}&timeoutSeconds=4"
@@ -190,7 +190,7 @@ def test_a_watch_list_ends_its_first_part_with_the_bookmark(gateway: Pair) -> No
     assert {"k8s.io/initial-events-end": "true"} in marks
 
 
-def test_a_pod_in_a_namespace_made_a_moment_before_is_told_of(gateway: Pair) -> None:
+def test_pod_in_a_namespace_created_just_before_is_watched(gateway: Pair) -> None:
     """Test list 8, G-41: five times, since it is a race."""
     seen: set[str] = set()
     version = gateway.ask("/api/v1/configmaps").json()["metadata"]["resourceVersion"]
@@ -336,7 +336,7 @@ def test_kubectl_knows_the_kinds_and_the_version(gateway: Pair) -> None:
     assert "KIND" in gateway.kubectl("a", "explain", "pods")
 
 
-def test_the_audit_tells_who_asked_what(gateway: Pair) -> None:
+def test_audit_says_who_requested_what(gateway: Pair) -> None:
     answer = gateway.ask("/api/v1/namespaces/edge/configmaps/settings?pretty=true")
     assert answer.status == 200, answer.data
     path = f"/api/v1/namespaces/{gateway.space('edge')}/configmaps/settings"

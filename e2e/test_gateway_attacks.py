@@ -164,7 +164,7 @@ def _median_s(gateway: Pair) -> float:
 
 @pytest.mark.nightly  # compares times, which says something on a quiet machine only
 @pytest.mark.parametrize("kind", ["selector", "patch"])
-def test_small_requests_that_are_dear_starve_nobody(gateway: Pair, kind: str) -> None:
+def test_small_costly_requests_starve_no_one(gateway: Pair, kind: str) -> None:
     """The machine may be busy otherwise: what is quiet is measured before and after.
 
     Others wait for the turn that is under way, so nobody notices less than two of them.

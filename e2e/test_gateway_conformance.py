@@ -102,7 +102,7 @@ def test_controllers_of_client_go_see_the_same(world: World, by: str) -> None:
     assert compared.cases >= 400
 
 
-def test_users_of_the_python_client_are_told_the_same(world: World, tmp_path: Path) -> None:
+def test_python_client_receives_the_same(world: World, tmp_path: Path) -> None:
     compared = Comparison("python")
     clients = []
     for number, kubeconfig in enumerate(world.kubeconfigs()):
@@ -119,7 +119,7 @@ def test_users_of_the_python_client_are_told_the_same(world: World, tmp_path: Pa
 
 
 @pytest.mark.parametrize("obj", tenant_objects("shop"), ids=lambda obj: str(obj["kind"]))
-def test_kubectl_is_told_the_same(world: World, obj: Object) -> None:
+def test_kubectl_prints_the_same(world: World, obj: Object) -> None:
     plain, virtual = world.kubeconfigs()
     for arguments in KUBECTL:
         words = {"{kind}": obj["kind"], "{name}": obj["metadata"]["name"]}

@@ -315,7 +315,7 @@ def _serves(scene: Scene) -> None:
     assert scene.pair.ask("/api/v1/namespaces/edge/configmaps/settings").status == 200
 
 
-def test_audit_tells_of_what_reached_the_host(scene: Scene) -> None:
+def test_audit_reports_what_reached_the_host(scene: Scene) -> None:
     """The judge itself: a request by the mapping is in the log, one as somebody else is judged."""
     before = len(scene.lines())
     scene.pair.ask("/api/v1/namespaces/edge/configmaps/settings")

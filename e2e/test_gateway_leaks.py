@@ -177,7 +177,7 @@ _KEYS = st.sampled_from(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
-def test_nothing_that_is_asked_at_random_names_others(hunt: Hunt, data: st.DataObject) -> None:
+def test_random_requests_name_no_others(hunt: Hunt, data: st.DataObject) -> None:
     path, plural = data.draw(st.sampled_from(hunt.kinds))
     root = path.removesuffix(f"/{plural}")
     scope = data.draw(st.one_of(st.just(""), _WORDS.map(lambda name: f"/namespaces/{name}")))

@@ -160,7 +160,7 @@ def test_dry_run_stores_nothing(site: OperatedSite) -> None:
     assert site.lab.host.find(f"/api/v1/namespaces/{site.a.host_namespace('dry')}") is None
 
 
-def test_deleted_namespace_goes_and_can_come_again(site: OperatedSite) -> None:
+def test_deleted_namespace_is_removed_and_can_return(site: OperatedSite) -> None:
     kubectl(site.file, "create", "namespace", "short")
     first = site.on_host("short")["metadata"]["uid"]
     wrong = {"preconditions": {"uid": "0"}}

@@ -15,7 +15,7 @@ from e2e.lab.lab import Group, Lab
 from e2e.lab.leave import leave
 from e2e.lab.operated_site import OperatedSite, kubeconfig_of
 from e2e.lab.proxy import Proxy
-from e2e.lab.wait import STARTED_S, wait_gone, within
+from e2e.lab.wait import STARTED_S, wait_until_deleted, within
 
 D = "virtualcluster.kubeedge.io"
 WATCH_S = 120
@@ -76,10 +76,10 @@ def test_it_moves_to_the_new_name_of_the_virtual_cluster(site: OperatedSite) -> 
     assert lab.host.find(f"{NAMESPACES}/{old.host_namespace('team')}") is None
 
 
-def test_it_goes_with_its_virtual_cluster(site: OperatedSite) -> None:
+def test_namespace_is_removed_with_its_virtual_cluster(site: OperatedSite) -> None:
     done = leave(site.lab, site.a.name, "--yes")
     assert done.returncode == 0, done.stderr
-    wait_gone(site.lab.host, f"{NAMESPACES}/{site.a.host_namespace('team')}")
+    wait_until_deleted(site.lab.host, f"{NAMESPACES}/{site.a.host_namespace('team')}")
     assert "team" not in kubectl(site.other, "get", "namespaces")
 
 
@@ -101,9 +101,9 @@ def test_its_life_is_seen_by_a_watch(site: OperatedSite, accept: str) -> None:
     assert any(_metadata(event)["labels"].get("a") == "b" for event in of_it)
     for event in of_it:
         _metadata(event).pop("managedFields", None)  # names of keys, no values
-        told_of = json.dumps(event)
-        assert D not in told_of
-        assert site.a.host_namespace("seen") not in told_of
+        event_of_template = json.dumps(event)
+        assert D not in event_of_template
+        assert site.a.host_namespace("seen") not in event_of_template
 
 
 def _events_of(watch: Iterator[Object], name: str) -> list[Object]:

@@ -204,7 +204,7 @@ def test_masters_of_the_hub_write_in_the_virtual_cluster_only(scene: Scene) -> N
     assert scene.lab.host.get(f"/api/v1/namespaces/{host}/configmaps/by-hand")["data"] == {"a": "b"}
 
 
-def test_user_of_one_virtual_cluster_is_nobody_in_another(scene: Scene) -> None:
+def test_user_of_one_virtual_cluster_is_no_one_in_another(scene: Scene) -> None:
     lab, user = scene.lab, f"{scene.lab.id}-alice"
     role = {
         "apiVersion": f"{RBAC}/v1",

@@ -21,7 +21,7 @@ def test_names_of_edges_are_unknown_and_labels_of_edges_are_not_trusted(lab: Lab
     assert f"the group is selected by label {lab.label}" in found["message"]
 
 
-def test_agent_on_a_node_of_a_group_is_told(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_on_a_node_of_a_group_is_reported(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     group = lab.group("a", nodes=2)
     monkeypatch.setenv("NODE_NAME", group.nodes[0])
     agent = lab.serve(group)
@@ -33,7 +33,7 @@ def test_agent_on_a_node_of_a_group_is_told(lab: Lab, monkeypatch: pytest.Monkey
     within(PERIODIC_S, lambda: _assert_status(lab, group, "AgentApart", "True"))
 
 
-def test_agent_of_tenants_that_trust_nobody_does_not_start_on_their_nodes(
+def test_agent_of_distrusting_tenants_does_not_start_on_their_nodes(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group = lab.group("a")

@@ -39,7 +39,7 @@ def test_standby_that_reaches_the_hub_takes_over(lab: Lab, hub_wire: Proxy, tmp_
 
         # It stands by from its checkpoint, and does not take back what it could not serve.
         leader.start(keeps_rights=True)
-        within(STARTED_S, _stands_by_again, leader)
+        within(STARTED_S, _is_standby_again, leader)
         other_wire.cut()
         within(HANDED_OVER_S, _has_marks, lab, standby, 1)
         assert standby.is_running(), "nobody reaches the hub, so nobody is to lead in its place"
@@ -55,7 +55,7 @@ def _says(agent: Agent, text: str) -> None:
     assert text in agent.log(), agent.log_tail()
 
 
-def _stands_by_again(agent: Agent) -> None:
+def _is_standby_again(agent: Agent) -> None:
     assert agent.log().rpartition(LOST)[2].count("Standing by") == 1, agent.log_tail()
 
 

@@ -8,7 +8,7 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.accounts import role_binding, service_account, subject
 from e2e.lab.api import Api, ApiError, Object, collection
-from e2e.lab.host_events import pods, reasons, report, told, told_of, told_of_work
+from e2e.lab.host_events import event_of_template, event_of_work, pods, reasons, report, told
 from e2e.lab.lab import FAST, Lab
 from e2e.lab.wait import PERIODIC_S, eventually, within
 from e2e.lab.works import execution_namespace, works_path
@@ -45,16 +45,16 @@ def test_who_sees_one_namespace_of_the_hub_sees_why_pods_wait(lab: Lab) -> None:
         with pytest.raises(ApiError, match="403"):
             somebody.list(path)
 
-    event = eventually(told_of, somebody, template, "FailedScheduling")
+    event = eventually(event_of_template, somebody, template, "FailedScheduling")
     start, _, text = event["message"].partition(": 0/")
     assert start.startswith(f"cluster {group.name}: Pod web-"), event["message"]
     assert text == "1 nodes are available: 1 Insufficient cpu.", event["message"]
     assert event["type"] == "Warning"
-    on_work = eventually(told_of_work, lab, group, template, "FailedScheduling")
+    on_work = eventually(event_of_work, lab, group, template, "FailedScheduling")
     assert on_work["message"] == event["message"]
 
     def both() -> None:
-        assert told_of(somebody, template, "FailedScheduling")["count"] >= 2
+        assert event_of_template(somebody, template, "FailedScheduling")["count"] >= 2
 
     eventually(both)  # one series for two pods
     for namespace in (theirs, execution_namespace(neighbour.name)):
@@ -75,9 +75,9 @@ def test_every_workload_over_quota_says_so(lab: Lab) -> None:
     lab.propagate(made, group)
     over = "exceeded quota: vc-quota"
     for template in made:
-        event = eventually(told_of, lab.hub, template, "FailedCreate", over)
+        event = eventually(event_of_template, lab.hub, template, "FailedCreate", over)
         assert group.host_namespace(namespace) not in event["message"]
-        eventually(told_of_work, lab, group, template, "FailedCreate")
+        eventually(event_of_work, lab, group, template, "FailedCreate")
 
 
 def test_what_kubelets_report_is_counted_over_the_pods(lab: Lab) -> None:
@@ -92,21 +92,21 @@ def test_what_kubelets_report_is_counted_over_the_pods(lab: Lab) -> None:
     for pod in (one, other):
         text = CRASHES.format(**_names(pod))
         report(lab, pod, "BackOff", text)
-    pull = eventually(told_of, lab.hub, template, "Failed")
+    pull = eventually(event_of_template, lab.hub, template, "Failed")
     assert NO_PULL in pull["message"], pull["message"]
-    crash = within(PERIODIC_S, told_of, lab.hub, template, "BackOff")
+    crash = within(PERIODIC_S, event_of_template, lab.hub, template, "BackOff")
     assert f"_{namespace}(" in crash["message"], "the namespace has its virtual name"
 
     def counted() -> None:
-        assert told_of(lab.hub, template, "Failed")["count"] == 7
-        assert told_of(lab.hub, template, "BackOff")["count"] == 2
+        assert event_of_template(lab.hub, template, "Failed")["count"] == 7
+        assert event_of_template(lab.hub, template, "BackOff")["count"] == 2
 
     within(PERIODIC_S, counted)
     agent.restart()
     lab.wait_ready(group.name)
     report(lab, one, "FailedMount", 'configmap "settings" not found')
-    within(PERIODIC_S, told_of, lab.hub, template, "FailedMount")
-    assert told_of(lab.hub, template, "Failed")["count"] == 7, "the same series goes on"
+    within(PERIODIC_S, event_of_template, lab.hub, template, "FailedMount")
+    assert event_of_template(lab.hub, template, "Failed")["count"] == 7, "the same series goes on"
 
 
 def _names(pod: Object) -> dict[str, str]:
@@ -152,7 +152,7 @@ def test_an_event_reaches_only_the_manifest_that_its_object_is_of(lab: Lab) -> N
     report(lab, foreign, "Genuine", "theirs")
     text = f"\x1b[31mred\nline\x1b[0m {neighbour.host_namespace(theirs)} {neighbour.nodes[0]} "
     report(lab, pod, "Genuine", f"{text}{group.nodes[0]} {home}")
-    event = eventually(told_of, lab.hub, template, "Genuine")
+    event = eventually(event_of_template, lab.hub, template, "Genuine")
     words = event["message"].partition(f"Pod {pod['metadata']['name']}: ")[2]
     assert words == f"\\x1b[31mred line\\x1b[0m ... ... {group.nodes[0]} {mine}"
     eventually(_reasons_are, lab.hub, theirs, {"Genuine"})
@@ -189,7 +189,7 @@ def test_a_flood_of_events_reaches_neither_the_hub_nor_the_neighbour(lab: Lab) -
         for second in letters:
             report(lab, flooding[0], f"Flood{first}{second}", f"cause {first}{second}")
     report(lab, calm, "Failed", NO_PULL)
-    within(PROMPT_S, told_of, lab.hub, their_template, "Failed")
+    within(PROMPT_S, event_of_template, lab.hub, their_template, "Failed")
     time.sleep(10.0)
     assert 0 < len(told(lab.hub, mine)) <= BURST
     assert 0 < len(told(lab.hub, execution_namespace(group.name))) <= BURST

@@ -10,7 +10,7 @@ from e2e.lab import accounts, objects
 from e2e.lab.agent import Agent
 from e2e.lab.api import Api, ApiError, Object, path_of
 from e2e.lab.endpoints import Endpoints
-from e2e.lab.host_events import pods, reasons, report, told_of, warning
+from e2e.lab.host_events import event_of_template, pods, reasons, report, warning
 from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.wait import PERIODIC_S, within
 
@@ -76,7 +76,7 @@ def test_name_that_is_a_path_or_an_owner_elsewhere_is_not_followed(
     tenant.create(warning(tenant.create(owned), "Injected", "something to read"))
 
     report(lab, pod, "Genuine", "at the end")
-    within(PERIODIC_S, told_of, lab.hub, template, "Genuine")
+    within(PERIODIC_S, event_of_template, lab.hub, template, "Genuine")
     assert reasons(lab.hub, namespace) == {"Genuine"}
     assert "Failed to reconcile" not in agent.log()
 
@@ -116,7 +116,7 @@ def test_long_texts_take_no_memory_and_delay_no_neighbour(
         tenant.create(warning(pod, f"Long{chr(97 + number % 26)}", f"{number} {text}"))
     tenant.create(warning(named("Pod", home, "x" * MEGABYTE), "Injected", "x"))
     report(lab, calm, "Failed", "no such image")
-    within(PROMPT_S, told_of, lab.hub, template, "Failed")
+    within(PROMPT_S, event_of_template, lab.hub, template, "Failed")
     assert _memory_mib(agent) - before < MEMORY_MIB
     assert agent.is_running()
 
@@ -149,6 +149,6 @@ def test_node_reports_what_it_runs_and_nothing_else(
 
     made = kubelet.create(warning(pod, "Failed", "no such image"))
     kubelet.patch(path_of(made), {"count": 2})
-    within(PERIODIC_S, told_of, lab.hub, template, "Failed")
-    within(PERIODIC_S, told_of, lab.hub, victim, "Genuine")
+    within(PERIODIC_S, event_of_template, lab.hub, template, "Failed")
+    within(PERIODIC_S, event_of_template, lab.hub, victim, "Genuine")
     assert reasons(lab.hub, other) == {"Genuine"}

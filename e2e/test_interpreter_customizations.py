@@ -94,7 +94,7 @@ def test_a_changed_script_holds_for_what_is_applied_already(lab: Lab, widgets: W
 
 
 @pytest.mark.parametrize("script", BAD.values(), ids=BAD.keys())
-def test_a_bad_script_is_told_and_holds_up_nobody(lab: Lab, widgets: Widgets, script: str) -> None:
+def test_bad_script_is_reported_and_blocks_no_one(lab: Lab, widgets: Widgets, script: str) -> None:
     group = lab.group("a", nodes=0)
     namespace = lab.namespace()
     customization = widgets.customize(
@@ -116,7 +116,7 @@ def test_a_bad_script_is_told_and_holds_up_nobody(lab: Lab, widgets: Widgets, sc
     wait_entry(lab.hub, work, lambda entry: _is(entry, "Healthy", ready=1))
 
 
-def test_a_status_that_cannot_be_read_is_told(lab: Lab, widgets: Widgets) -> None:
+def test_unreadable_status_is_reported(lab: Lab, widgets: Widgets) -> None:
     group = lab.group("a", nodes=0)
     namespace = lab.namespace()
     customization = widgets.customize(

@@ -106,7 +106,7 @@ def test_a_webhook_answers_all_three_operations(
     wait_entry(lab.hub, work, lambda entry: _is(entry, "Healthy", ready=2, sum=None))
 
 
-def test_a_customization_comes_before_a_webhook(
+def test_customization_precedes_a_webhook(
     lab: Lab, widgets: Widgets, server: WebhookServer
 ) -> None:
     group = lab.group("a", nodes=0)
@@ -120,7 +120,7 @@ def test_a_customization_comes_before_a_webhook(
     assert {request["operation"] for request in server.requests} == {"InterpretHealth"}
 
 
-def test_a_webhook_is_found_by_a_service_of_the_hub(
+def test_webhook_is_located_by_a_service_of_the_hub(
     lab: Lab, widgets: Widgets, tmp_path: Path
 ) -> None:
     group = lab.group("a", nodes=0)
@@ -163,7 +163,7 @@ def silent(_request: Object) -> Object:
     [(slow, "no response within 1 s"), (refusing, "code 418: not today"), (silent, "healthy")],
     ids=["timeout", "not-successful", "no-health"],
 )
-def test_a_webhook_that_fails_is_told_and_asked_again(
+def test_failing_webhook_is_reported_and_called_again(
     lab: Lab, widgets: Widgets, tmp_path: Path, respond: Any, reason: str
 ) -> None:
     group = lab.group("a", nodes=0)
@@ -194,7 +194,7 @@ def test_a_webhook_that_fails_is_told_and_asked_again(
         server.close()
 
 
-def test_a_webhook_with_another_ca_is_not_asked(
+def test_webhook_with_another_ca_is_not_called(
     lab: Lab, widgets: Widgets, server: WebhookServer, tmp_path: Path
 ) -> None:
     group = lab.group("a", nodes=0)

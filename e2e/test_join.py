@@ -59,7 +59,7 @@ def test_an_administrator_lets_an_agent_join_and_adds_a_virtual_cluster_later(la
     lab.wait_fully_applied(template)
 
 
-def test_what_somebody_tuned_stays_and_what_the_agent_needs_is_taken_back(lab: Lab) -> None:
+def test_tuned_fields_stay_and_required_ones_are_restored(lab: Lab) -> None:
     joining = Joining(lab, lab.group("a"))
     joining.as_administrator()
     path = f"{collection('apps/v1', 'Deployment', joining.agent.namespace)}/{lab.id}"
@@ -112,7 +112,7 @@ def test_a_bootstrap_token_is_enough_and_its_powerful_user_is_given_up(
     done = joining.run(joining.endpoint(), *flags, "--apply")
     assert done.returncode == 0, done.stderr
     assert "system:karmada:agent:rbac-generator, which has administrator rights" in done.stdout
-    left = [request for request in lab.hub.list(REQUESTS) if _asked_by(request, token)]
+    left = [request for request in lab.hub.list(REQUESTS) if _is_requested_by(request, token)]
     assert [request["metadata"]["name"].rpartition("-")[0] for request in left] == [lab.id]
     joining.serve()
 
@@ -141,10 +141,10 @@ def test_a_hub_with_another_authority_is_not_trusted(lab: Lab, token: str) -> No
     assert token not in done.stderr
 
 
-def test_a_name_of_somebody_elses_cluster_is_refused_before_anything_is_written(lab: Lab) -> None:
+def test_cluster_name_of_another_owner_is_refused_before_any_write(lab: Lab) -> None:
     group = lab.group("a")
     joining = Joining(lab, group)
-    lab.hub.create(_cluster_of_somebody(group.name))
+    lab.hub.create(_foreign_cluster(group.name))
     done = joining.run("--karmada-kubeconfig", str(lab.hub.kubeconfig), "--apply")
     assert done.returncode == 1
     assert f'Cluster "{group.name}" on the hub belongs to another member cluster' in done.stderr
@@ -255,12 +255,12 @@ def _but_for_kinds(lines: Iterable[str]) -> list[str]:
     return left
 
 
-def _asked_by(request: Object, token: str) -> bool:
+def _is_requested_by(request: Object, token: str) -> bool:
     user: Any = request["spec"].get("username")
     return bool(user == f"system:bootstrap:{token.partition('.')[0]}")
 
 
-def _cluster_of_somebody(name: str) -> Object:
+def _foreign_cluster(name: str) -> Object:
     return {
         "apiVersion": "cluster.karmada.io/v1alpha1",
         "kind": "Cluster",

@@ -34,7 +34,7 @@ def test_a_standby_takes_over_when_the_leader_is_killed(lab: Lab) -> None:
     within(STARTED_S, _says, standby, "Serving")
 
 
-def test_a_leader_told_to_end_hands_over_at_once(lab: Lab) -> None:
+def test_terminated_leader_hands_over_at_once(lab: Lab) -> None:
     group = lab.group("a")
     flags = (*FAST, *LONG_LEASE)
     leader = lab.serve(group, flags=flags)
@@ -48,7 +48,7 @@ def test_a_leader_told_to_end_hands_over_at_once(lab: Lab) -> None:
     standby.terminate()
 
 
-def test_a_standby_that_is_told_to_end_leaves_the_leader_alone(lab: Lab) -> None:
+def test_terminated_standby_leaves_the_leader_alone(lab: Lab) -> None:
     group = lab.group("a")
     leader = lab.serve(group, flags=FAST)
     standby = lab.new_agent(group, flags=FAST).start()

@@ -80,7 +80,7 @@ def test_a_leader_that_thaws_writes_nothing_in_any_lane(scene: Scene) -> None:
         assert any(path in each.path for each in begun), f"the leader never wrote: {lane}"
 
     # A request that has begun to be sent is sent after the thaw: nothing calls it back.
-    within(STARTED_S, _tells_no_more, scene, own)
+    within(STARTED_S, _writes_no_more_events, scene, own)
     leader.signal(signal.SIGSTOP)
     standby = scene.agent()
     within(STARTED_S, _serves, standby)
@@ -109,7 +109,7 @@ def test_a_leader_that_thaws_writes_nothing_in_any_lane(scene: Scene) -> None:
     standby.terminate()
 
 
-def _tells_no_more(scene: Scene, credentials: set[str]) -> None:
+def _writes_no_more_events(scene: Scene, credentials: set[str]) -> None:
     def told() -> int:
         return sum(LANES["events"] in each.path for each in scene.writes_by(credentials))
 

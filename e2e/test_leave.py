@@ -18,7 +18,7 @@ from e2e.lab.checkpoint import saved, secrets_of
 from e2e.lab.cleanup import NAMESPACES, POLICIES
 from e2e.lab.lab import AGENT_LABEL, CLUSTERS, FAST, QUICK_LEASE, Group, Lab
 from e2e.lab.leave import leave
-from e2e.lab.wait import GONE_S, wait_gone, within
+from e2e.lab.wait import GONE_S, wait_until_deleted, within
 from e2e.lab.works import works_path
 
 CLUSTER_LABEL = "virtualcluster.kubeedge.io/cluster"
@@ -114,7 +114,7 @@ def test_preserved_resources_stay_without_marks(lab: Lab) -> None:
         lab.host.delete(f"{NAMESPACES}/{name}")
 
 
-def test_preserved_resources_stay_though_the_hub_writes_their_works_anew(lab: Lab) -> None:
+def test_preserved_resources_stay_though_the_hub_rewrites_their_works(lab: Lab) -> None:
     """Karmada writes each Work from its binding, without the mark, whenever that changes."""
     group = lab.group("a")
     _, template = _serve(lab, group)
@@ -199,7 +199,7 @@ def test_the_host_is_cleaned_while_the_hub_is_away(lab: Lab) -> None:
     _assert_left(lab, group)
 
 
-def test_a_cluster_of_somebody_else_is_not_touched(lab: Lab) -> None:
+def test_cluster_of_another_owner_is_not_touched(lab: Lab) -> None:
     group = lab.group("a")
     cluster = {
         "apiVersion": "cluster.karmada.io/v1alpha1",
@@ -228,7 +228,7 @@ def test_orphans_are_reported_and_only_prune_removes_them(lab: Lab) -> None:
     work = f"{works_path(group.name)}/lost"
     lab.hub.patch(work, {"metadata": {"finalizers": []}})
     lab.hub.delete(work)
-    wait_gone(lab.hub, work)
+    wait_until_deleted(lab.hub, work)
     agent.start()
     within(GONE_S, lambda: _assert_says(agent, "Host objects have no Work on the hub"))
     assert f"ConfigMap {group.host_namespace(namespace)}/lost" in agent.log()
@@ -242,7 +242,7 @@ def test_orphans_are_reported_and_only_prune_removes_them(lab: Lab) -> None:
     assert lab.host.get(lab.host_path(lost, group))
     pruned = leave(lab, "--prune", "--yes")
     assert pruned.returncode == 0, pruned.stderr
-    wait_gone(lab.host, lab.host_path(lost, group))
+    wait_until_deleted(lab.host, lab.host_path(lost, group))
     assert lab.host.get(lab.host_path(kept, group))
     # Those of other tests, which come and go here, may be listed still.
     assert group.host_namespace(namespace) not in leave(lab, "--prune").stdout
@@ -261,7 +261,7 @@ def test_prune_removes_a_namespace_only_when_nothing_of_others_is_in_it(lab: Lab
     lab.hub.delete(f"/api/v1/namespaces/{orphaned}")
     within(GONE_S, lambda: lab.hub.get(work)["metadata"]["deletionTimestamp"])
     lab.hub.patch(work, {"metadata": {"finalizers": []}})
-    wait_gone(lab.hub, work)
+    wait_until_deleted(lab.hub, work)
 
     name = group.host_namespace(orphaned)
     stays = f"{group.name}: orphaned Namespace {name} stays: ConfigMap {name}/theirs does not"
@@ -273,7 +273,7 @@ def test_prune_removes_a_namespace_only_when_nothing_of_others_is_in_it(lab: Lab
     assert "deletionTimestamp" not in lab.host.get(homes[1])["metadata"]
     pruned = leave(lab, "--prune", group.name, "--yes")
     assert f"host: namespace {name} deleted" in pruned.stdout
-    wait_gone(lab.host, homes[1])
+    wait_until_deleted(lab.host, homes[1])
     assert "deletionTimestamp" not in lab.host.get(homes[0])["metadata"]
 
 
@@ -348,7 +348,7 @@ def _assert_left(lab: Lab, group: Group) -> None:
     assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
     leases = collection("coordination.k8s.io/v1", "Lease", "karmada-cluster")
     assert lab.hub.find(f"{leases}/{group.name}") is None
-    wait_gone(lab.hub, f"{NAMESPACES}/karmada-es-{group.name}")
+    wait_until_deleted(lab.hub, f"{NAMESPACES}/karmada-es-{group.name}")
     _wait_host_clean(lab, group)
 
 

@@ -96,7 +96,7 @@ def test_metrics_say_what_hub_and_host_have(lab: Lab) -> None:
     assert not [line for line in scrape.text.splitlines() if "_created" in line]
 
     lab.hub.delete(f"{CLUSTERS}/{groups[1].name}")
-    within(STARTED_S, _is_gone, lab, endpoints, groups[1].name)
+    within(STARTED_S, _was_deleted, lab, endpoints, groups[1].name)
 
 
 def _assert_numbers_of(status: Object, scrape: Scrape, name: str) -> None:
@@ -125,7 +125,7 @@ def _bytes(text: str) -> int:
     return int(text[:-2]) * units[text[-2:]]
 
 
-def _is_gone(lab: Lab, endpoints: Endpoints, name: str) -> None:
+def _was_deleted(lab: Lab, endpoints: Endpoints, name: str) -> None:
     assert lab.hub.find(f"{CLUSTERS}/{name}") is None
     assert name not in endpoints.scrape().text
 
@@ -162,7 +162,7 @@ def _has(endpoints: Endpoints, *families: str) -> None:
     assert all(name in found and found[name].samples for name in families), sorted(found)
 
 
-def test_health_tells_of_cut_servers_without_asking_for_a_restart(lab: Lab) -> None:
+def test_health_reports_cut_servers_without_requiring_a_restart(lab: Lab) -> None:
     group = _group(lab, "a")
     with (
         Proxy(lab.hub.kubeconfig, lab.directory / "hub") as to_hub,
@@ -200,13 +200,13 @@ def test_standby_is_ready_and_says_that_it_does_not_lead(lab: Lab) -> None:
     with Proxy(lab.hub.kubeconfig, lab.directory / "hub") as to_hub:
         _, endpoints = _start(lab, group, hub=to_hub.kubeconfig)
 
-        def stands_by() -> None:
+        def is_on_standby() -> None:
             scrape = endpoints.scrape()
             assert scrape.values("leader_election_master_status") == {(leader.name,): 0}
             assert group.name not in scrape.text
             _is_ready(endpoints)
 
-        within(STARTED_S, stands_by)
+        within(STARTED_S, is_on_standby)
         to_hub.cut()
         within(STARTED_S, _has_check, endpoints, 200, "[+]hub ok: the API server")
         assert endpoints.ask("/livez") == (200, "ok")

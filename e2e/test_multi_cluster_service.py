@@ -13,7 +13,7 @@ from e2e.lab import multi_cluster as mcs
 from e2e.lab import objects
 from e2e.lab.api import Object, path_of
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import THROUGH_HUB_S, wait_gone, within
+from e2e.lab.wait import THROUGH_HUB_S, wait_until_deleted, within
 from e2e.lab.works import hand_written
 
 GATE = "MultiClusterService=true"
@@ -59,7 +59,7 @@ def test_slices_are_collected_for_as_long_as_the_hub_asks(lab: Lab) -> None:
     lab.hub.delete(asking)
     within(THROUGH_HUB_S, _assert_going, lab, group)
     _finalise(lab, _reports(lab, group)[0])
-    wait_gone(lab.hub, path_of(_work(report)))
+    wait_until_deleted(lab.hub, path_of(_work(report)))
     assert lab.host.find(path_of(live)) is not None
 
 

@@ -3,7 +3,7 @@
 from e2e.lab import objects
 from e2e.lab.api import Object, path_of
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import eventually, wait_until_deleted
 from e2e.lab.works import condition, execution_namespace
 
 DOMAIN = "virtualcluster.kubeedge.io"
@@ -39,8 +39,8 @@ def test_a_manifest_makes_its_namespace_whose_work_takes_it_over_and_waits_for_o
     assert "deletionTimestamp" not in lab.host.get(path)["metadata"]
     for user in (marker, work):
         lab.hub.delete(user)
-    wait_gone(lab.hub, bringing)
-    wait_gone(lab.host, path)
+    wait_until_deleted(lab.hub, bringing)
+    wait_until_deleted(lab.host, path)
 
 
 def test_adopted_namespaces_lose_the_claim_and_what_we_made_and_nothing_else(lab: Lab) -> None:
@@ -67,7 +67,7 @@ def test_adopted_namespaces_lose_the_claim_and_what_we_made_and_nothing_else(lab
             lab.hub.delete(f"{NAMESPACES}/{name}")
         for home in homes.values():
             eventually(_is_free, lab, home)
-            wait_gone(lab.host, path_of(objects.config_map(home)))
+            wait_until_deleted(lab.host, path_of(objects.config_map(home)))
         for obj in theirs:
             assert lab.host.get(path_of(obj))["metadata"] == obj["metadata"]
     finally:

@@ -13,10 +13,10 @@ from e2e.lab import objects
 from e2e.lab.agent import Agent, settings_file
 from e2e.lab.api import Api, ApiError, Object
 from e2e.lab.endpoints import Endpoints
-from e2e.lab.found import EVENTS, has_no_namespaces, is_absent, is_found
+from e2e.lab.found import EVENTS, has_no_namespaces, is_absent, is_discovered
 from e2e.lab.lab import CLUSTERS, FAST, NODES, Group, Lab
 from e2e.lab.node_groups import GROUPS, NodeGroups
-from e2e.lab.wait import PERIODIC_S, THROUGH_HUB_S, eventually, wait_gone, within
+from e2e.lab.wait import PERIODIC_S, THROUGH_HUB_S, eventually, wait_until_deleted, within
 from e2e.lab.works import condition
 
 BELONGING_TO = "apps.kubeedge.io/belonging-to"
@@ -60,7 +60,7 @@ def event_about(lab: Lab, kind: str, name: str, text: str) -> None:
 
 
 @pytest.mark.smoke
-def test_group_comes_changes_and_goes(lab: Lab, node_groups: NodeGroups) -> None:
+def test_group_is_added_changed_and_removed(lab: Lab, node_groups: NodeGroups) -> None:
     agent = follow(lab, node_groups, gracePeriod="2s", drain=True, settings={"region": "south"})
     group = of_group(lab, "x" + lab.id[4:], nodes=2)
     name = named(lab, group)
@@ -94,7 +94,7 @@ def test_group_comes_changes_and_goes(lab: Lab, node_groups: NodeGroups) -> None
     assert lab.cluster(group.name)["metadata"]["uid"] == uid
 
     lab.host.delete(f"{GROUPS}/{name}")
-    wait_gone(lab.hub, f"{CLUSTERS}/{group.name}")
+    wait_until_deleted(lab.hub, f"{CLUSTERS}/{group.name}")
     within(THROUGH_HUB_S, has_no_namespaces, lab, group)
     assert agent.is_running()
     assert "Traceback" not in agent.log()
@@ -103,7 +103,7 @@ def test_group_comes_changes_and_goes(lab: Lab, node_groups: NodeGroups) -> None
     lab.wait_ready(group.name)
 
 
-def test_group_that_goes_while_nothing_runs_stays_registered(
+def test_group_removed_while_nothing_runs_stays_registered(
     lab: Lab, node_groups: NodeGroups
 ) -> None:
     agent = follow(lab, node_groups, gracePeriod="1s")
@@ -127,7 +127,7 @@ def test_group_that_goes_while_nothing_runs_stays_registered(
     assert after["metadata"]["uid"] == before["metadata"]["uid"], "nothing restarts"
     assert "Keeping a virtual cluster whose source was deleted" in agent.log()
     node_groups.apply(name, nodes=group.nodes)
-    within(THROUGH_HUB_S, is_found, lab, group)
+    within(THROUGH_HUB_S, is_discovered, lab, group)
 
 
 def test_edge_application_for_the_group_of_its_cluster_runs(
@@ -188,7 +188,7 @@ def runs_on(lab: Lab, group: Group) -> None:
     assert pods[0]["status"]["phase"] == "Running"
 
 
-def test_bad_groups_and_taken_names_are_told_and_cost_no_other(
+def test_bad_groups_and_taken_names_are_reported_and_affect_no_other(
     lab: Lab, node_groups: NodeGroups
 ) -> None:
     of_file = lab.group("x" + lab.id[4:])
@@ -216,13 +216,13 @@ def test_bad_groups_and_taken_names_are_told_and_cost_no_other(
     # It is served once the name is free.
     agent.settings["virtualClusters"] = []
     agent.reload()
-    within(THROUGH_HUB_S, is_found, lab, of_file)
+    within(THROUGH_HUB_S, is_discovered, lab, of_file)
     agent.settings["virtualClusters"] = [of_file.settings()]
     agent.reload()
     within(PERIODIC_S, is_written_down, lab, of_file)
 
 
-def test_name_without_rights_is_told_and_served_after_join(
+def test_name_without_rights_is_reported_and_served_after_join(
     lab: Lab, node_groups: NodeGroups
 ) -> None:
     agent = lab.serve(
@@ -287,10 +287,10 @@ def test_settings_are_followed_while_the_agent_runs(lab: Lab, node_groups: NodeG
     uid = lab.cluster(group.name)["metadata"]["uid"]
     lab.wait_data(template, group, key="2")
     change(agent, enabled=True, gracePeriod="1s", drain=True)
-    within(THROUGH_HUB_S, is_found, lab, group)
+    within(THROUGH_HUB_S, is_discovered, lab, group)
     assert lab.cluster(group.name)["metadata"]["uid"] == uid, "it was never away"
     change(agent, selector={"matchLabels": {lab.label: "none-has-this"}})
-    wait_gone(lab.hub, f"{CLUSTERS}/{group.name}")
+    wait_until_deleted(lab.hub, f"{CLUSTERS}/{group.name}")
     lab.wait_data(template, of_file, key="2")
     assert agent.process_id == process
     assert agent.is_running()

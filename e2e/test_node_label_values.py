@@ -8,9 +8,9 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.agent import Agent
 from e2e.lab.api import Api, ApiError
-from e2e.lab.found import EVENTS, has_no_namespaces, is_absent, is_found
+from e2e.lab.found import EVENTS, has_no_namespaces, is_absent, is_discovered
 from e2e.lab.lab import CLUSTERS, FAST, NODES, Group, Lab
-from e2e.lab.wait import PERIODIC_S, THROUGH_HUB_S, wait_gone, within
+from e2e.lab.wait import PERIODIC_S, THROUGH_HUB_S, wait_until_deleted, within
 from e2e.lab.works import condition
 
 GRACE_S = 6.0
@@ -29,7 +29,7 @@ def relabel(lab: Lab, group: Group, value: str | None) -> None:
 
 
 @pytest.mark.smoke
-def test_value_comes_waits_for_its_last_node_and_goes(lab: Lab) -> None:
+def test_value_appears_waits_for_its_last_node_and_is_removed(lab: Lab) -> None:
     agent = discover(lab, gracePeriod=f"{GRACE_S:g}s", drain=True)
     group = lab.group("a", nodes=2)
     lab.wait_ready(group.name)
@@ -44,16 +44,16 @@ def test_value_comes_waits_for_its_last_node_and_goes(lab: Lab) -> None:
     relabel(lab, group, None)
     within(THROUGH_HUB_S, is_absent, lab, group, "nothing changes until")
     relabel(lab, group, "a")
-    within(THROUGH_HUB_S, is_found, lab, group)
+    within(THROUGH_HUB_S, is_discovered, lab, group)
     time.sleep(GRACE_S)
-    is_found(lab, group)
+    is_discovered(lab, group)
     lab.wait_data(template, group, key="1")
 
     # They are away for longer, and the agent is not there to see it.
     agent.kill()
     relabel(lab, group, None)
     agent.start()
-    wait_gone(lab.hub, f"{CLUSTERS}/{group.name}")
+    wait_until_deleted(lab.hub, f"{CLUSTERS}/{group.name}")
     within(THROUGH_HUB_S, has_no_namespaces, lab, group)
     assert "Traceback" not in agent.log()
     relabel(lab, group, "a")
@@ -86,23 +86,23 @@ def test_another_label_is_followed_while_the_agent_runs(lab: Lab) -> None:
     agent.settings["discover"] |= changed
     agent.reload()
     lab.wait_ready(second.name)
-    wait_gone(lab.hub, f"{CLUSTERS}/{first.name}")
+    wait_until_deleted(lab.hub, f"{CLUSTERS}/{first.name}")
     agent.settings["discover"]["limit"] = 1
     agent.reload()
     within(PERIODIC_S, has_read_settings, agent, 2)
     third = Group(f"{lab.id}-y", {f"{lab.id}/other": "y"})
     lab.add_node(third)
-    within(PERIODIC_S, is_told, lab, third, "discover.limit of 1 virtual clusters is reached")
+    within(PERIODIC_S, was_reported, lab, third, "discover.limit of 1 virtual clusters is reached")
     assert agent.is_running()
     assert "Traceback" not in agent.log()
 
 
-def test_written_down_one_wins_and_bad_values_and_too_many_are_told(lab: Lab) -> None:
+def test_configured_one_wins_and_bad_or_too_many_values_are_reported(lab: Lab) -> None:
     of_file = lab.group("a")
     agent = discover(lab, of_file, limit=1)
     within(
         PERIODIC_S,
-        is_told,
+        was_reported,
         lab,
         of_file,
         "the settings file already defines a virtual cluster of this name",
@@ -110,9 +110,9 @@ def test_written_down_one_wins_and_bad_values_and_too_many_are_told(lab: Lab) ->
     bad, good = Group(f"{lab.id}-bad", {lab.label: "Shop_1"}), lab.group("b")
     lab.add_node(bad)
     lab.wait_ready(good.name)
-    within(PERIODIC_S, is_told, lab, bad, "is not a valid Cluster name")
+    within(PERIODIC_S, was_reported, lab, bad, "is not a valid Cluster name")
     more = lab.group("c")
-    within(PERIODIC_S, is_told, lab, more, "discover.limit of 1 virtual clusters is reached")
+    within(PERIODIC_S, was_reported, lab, more, "discover.limit of 1 virtual clusters is reached")
     assert lab.hub.find(f"{CLUSTERS}/{more.name}") is None
     lab.wait_ready(of_file.name)
     assert "Traceback" not in agent.log()
@@ -125,14 +125,20 @@ def test_former_name_of_another_is_taken(lab: Lab) -> None:
     entry = {"name": shop.name, "nodeNames": shop.nodes, "formerNames": [f"{lab.id}-a"]}
     discover(lab, entry)
     group = lab.group("a")
-    within(PERIODIC_S, is_told, lab, group, f"of the settings file has {group.name} in formerNames")
+    within(
+        PERIODIC_S,
+        was_reported,
+        lab,
+        group,
+        f"of the settings file has {group.name} in formerNames",
+    )
     template = objects.config_map(lab.namespace(), "settings", key="1")
     lab.propagate([template], shop)
     lab.wait_fully_applied(template)
     assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
 
 
-def test_agent_tells_of_nodes_and_groups_and_of_nothing_else(lab: Lab) -> None:
+def test_agent_reports_nodes_and_groups_and_nothing_else(lab: Lab) -> None:
     agent = discover(lab)
     group = lab.group("a")
     lab.wait_ready(group.name)
@@ -163,7 +169,7 @@ def tell(account: Api, lab: Lab, kind: str, source: str) -> None:
     account.post(f"{EVENTS}?dryRun=All", event)
 
 
-def is_told(lab: Lab, group: Group, text: str) -> None:
+def was_reported(lab: Lab, group: Group, text: str) -> None:
     events = lab.host.list(EVENTS)
     about = (e for e in events if e["involvedObject"].get("name") == group.nodes[0])
     told = [event["message"] for event in about if event["reason"] == "NotServed"]

@@ -56,7 +56,7 @@ def test_a_group_that_lost_all_its_nodes_stays_a_ready_cluster_without_capacity(
     lab.wait_ready(group.name)
 
 
-def test_pods_of_the_group_count_as_allocated_whoever_made_them(lab: Lab) -> None:
+def test_pods_of_the_group_count_as_allocated_for_any_creator(lab: Lab) -> None:
     group, other = lab.group("a"), lab.group("b")
     lab.serve(group, other)
     template = objects.deployment(lab.namespace(), replicas=2, cpu="500m")

@@ -65,7 +65,7 @@ def test_pods_stay_on_a_node_that_leaves_unless_they_are_to_be_evicted(lab: Lab)
         within(NODE_GRACE_S, _runs_probe, lab, keeps, namespace, keeps.nodes[1], is_alone=True)
         assert not before[evicts.name] & _uids(lab, evicts, namespace, "web-")
         assert before[keeps.name] == _uids(lab, keeps, namespace, "web-")
-        within(NODE_GRACE_S, _is_told, lab, evicts, "PodEvicted", f"pod {namespace}/web-")
+        within(NODE_GRACE_S, _has_been_reported, lab, evicts, "PodEvicted", f"pod {namespace}/web-")
         assert lab.host.get(path_of(bystander))["metadata"]["uid"] == bystander["metadata"]["uid"]
         log = agent.log()
         evicted = [line for line in log.splitlines() if "Evicting a pod" in line]
@@ -90,7 +90,9 @@ def test_eviction_waits_for_what_a_disruption_budget_allows(lab: Lab) -> None:
     before = _uids(lab, group, namespace, "")
     db = _uids(lab, group, namespace, "db-")
     _move(lab, group.nodes[0], other)
-    event = within(NODE_GRACE_S, _is_told, lab, group, "PodEvictionHeld", f"pod {namespace}/db-0, ")
+    event = within(
+        NODE_GRACE_S, _has_been_reported, lab, group, "PodEvictionHeld", f"pod {namespace}/db-0, "
+    )
     assert "disruption budget" in event["message"]
     assert "-v-" not in event["message"]
     within(NODE_GRACE_S, _moved_to, lab, group, namespace, "web-", group.nodes[1])
@@ -148,7 +150,7 @@ def _moved_to(lab: Lab, group: Group, namespace: str, prefix: str, node: str) ->
     assert {pod["spec"].get("nodeName") for pod in pods} == {node}
 
 
-def _is_told(lab: Lab, group: Group, reason: str, text: str) -> Object:
+def _has_been_reported(lab: Lab, group: Group, reason: str, text: str) -> Object:
     """Return an event on the Cluster of a group."""
     events = lab.hub.list(collection("v1", "Event", "default"))
     found = [

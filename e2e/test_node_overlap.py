@@ -3,11 +3,11 @@
 from e2e.lab import objects
 from e2e.lab.api import Object
 from e2e.lab.lab import NODES, Group, Lab
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import eventually, wait_until_deleted
 from e2e.lab.works import condition
 
 
-def test_a_node_in_two_groups_is_told_counted_once_and_resolved(lab: Lab) -> None:
+def test_node_in_two_groups_is_reported_counted_once_and_resolved(lab: Lab) -> None:
     older = lab.group("older", nodes=2)
     younger = Group(f"{lab.id}-younger", {f"{lab.id}/second": "yes"})
     lab.add_node(younger)
@@ -50,7 +50,7 @@ def test_a_node_in_two_groups_is_told_counted_once_and_resolved(lab: Lab) -> Non
     lab.hub.patch_json(early_work, replace)
     lab.wait_data(early, younger, key="2")
     lab.hub.delete(early_work)
-    wait_gone(lab.host, lab.host_path(early, younger))
+    wait_until_deleted(lab.host, lab.host_path(early, younger))
 
     lab.host.patch(shared, {"metadata": {"labels": dict.fromkeys(younger.selector)}})
     for group in (older, younger):

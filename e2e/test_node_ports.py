@@ -17,7 +17,7 @@ def service(lab: Lab, namespace: str) -> Object:
     return template
 
 
-def test_the_second_one_gets_another_port_keeps_it_and_is_told(lab: Lab) -> None:
+def test_second_one_gets_another_port_keeps_it_and_is_reported(lab: Lab) -> None:
     first, second = lab.group("a"), lab.group("b")
     lab.serve(first, second)
     namespace = lab.namespace()
@@ -29,7 +29,7 @@ def test_the_second_one_gets_another_port_keeps_it_and_is_told(lab: Lab) -> None
     got = _node_port(lab, template, second)
     assert got != wanted
     text = f"node port {wanted} is taken on the host; port {got} is used instead"
-    eventually(_is_told, lab, second, text)
+    eventually(_has_been_reported, lab, second, text)
 
     before = lab.on_host(template, second)
     lab.host.patch(lab.host_path(template, second), {"spec": {"selector": {"app": "drifted"}}})
@@ -49,6 +49,6 @@ def _node_port(lab: Lab, template: Object, group: Group) -> int:
     return number
 
 
-def _is_told(lab: Lab, group: Group, text: str) -> None:
+def _has_been_reported(lab: Lab, group: Group, text: str) -> None:
     events = lab.hub.list(collection("v1", "Event", execution_namespace(group.name)))
     assert ("NodePortReassigned", text) in {(e["reason"], e["message"]) for e in events}

@@ -3,7 +3,7 @@
 from e2e.lab import objects
 from e2e.lab.api import Object, collection
 from e2e.lab.lab import CLUSTERS, FAST, NODES, Group, Lab
-from e2e.lab.wait import NODE_GRACE_S, wait_gone, within
+from e2e.lab.wait import NODE_GRACE_S, wait_until_deleted, within
 from e2e.lab.works import condition
 
 SOON = (
@@ -14,7 +14,7 @@ SOON = (
 NOT_READY = "cluster.karmada.io/not-ready"
 
 
-def test_group_without_a_ready_node_is_not_ready_where_that_is_asked_for(lab: Lab) -> None:
+def test_group_without_a_ready_node_is_not_ready_where_required(lab: Lab) -> None:
     strict, usual = _offline_group(lab, "a"), _offline_group(lab, "b")
     lab.serve(strict.settings(readyWhenUnreachable=False), usual, flags=SOON)
     for group in (strict, usual):
@@ -29,7 +29,7 @@ def test_group_without_a_ready_node_is_not_ready_where_that_is_asked_for(lab: La
         _wait(lab, group, "NodesReachable", "False", "NoNodeReady")
         within(
             NODE_GRACE_S,
-            _is_told,
+            _has_been_reported,
             lab,
             group,
             "NoNodeReady",
@@ -47,7 +47,7 @@ def test_group_without_a_ready_node_is_not_ready_where_that_is_asked_for(lab: La
 
     for group in (strict, usual):
         within(NODE_GRACE_S, _is_back, lab, group)
-        within(NODE_GRACE_S, _is_told, lab, group, "NodesReady", "1 of 1 nodes are Ready")
+        within(NODE_GRACE_S, _has_been_reported, lab, group, "NodesReady", "1 of 1 nodes are Ready")
 
 
 def test_node_that_is_away_for_a_moment_changes_nothing_but_the_numbers(lab: Lab) -> None:
@@ -64,13 +64,20 @@ def test_node_that_is_away_for_a_moment_changes_nothing_but_the_numbers(lab: Lab
     assert condition(cluster, "Ready") == ready
 
 
-def test_selector_that_matches_no_node_is_told_and_logged(lab: Lab) -> None:
+def test_selector_that_matches_no_node_is_reported_and_logged(lab: Lab) -> None:
     group = Group(f"{lab.id}-a", {lab.label: "mistyped"})
     agent = lab.new_agent(group.settings(readyWhenUnreachable=False), flags=SOON).start()
     away = _wait(lab, group, "Ready", "False", "NodesNotReachable")
     assert away["message"].endswith("but no node of the host is in the group")
     _wait(lab, group, "NodesReachable", "False", "NoNodes")
-    within(NODE_GRACE_S, _is_told, lab, group, "NoNodes", "no node of the host is in the group")
+    within(
+        NODE_GRACE_S,
+        _has_been_reported,
+        lab,
+        group,
+        "NoNodes",
+        "no node of the host is in the group",
+    )
     [line] = [each for each in agent.log().splitlines() if "The settings select no node" in each]
     assert f"{lab.label}=mistyped" in line
     lab.add_node(group)
@@ -86,8 +93,8 @@ def test_cluster_that_is_deleted_while_its_nodes_are_away_leaves_nothing(lab: La
     _set_ready(lab, group, "False")
     _wait(lab, group, "Ready", "False", "NodesNotReachable")
     lab.hub.delete(f"{CLUSTERS}/{group.name}")
-    wait_gone(lab.hub, f"{CLUSTERS}/{group.name}")
-    wait_gone(lab.host, f"/api/v1/namespaces/{group.host_namespace(lab.id)}")
+    wait_until_deleted(lab.hub, f"{CLUSTERS}/{group.name}")
+    wait_until_deleted(lab.host, f"/api/v1/namespaces/{group.host_namespace(lab.id)}")
 
 
 def _offline_group(lab: Lab, letter: str) -> Group:
@@ -121,7 +128,7 @@ def _wait(lab: Lab, group: Group, kind: str, status: str, reason: str) -> Object
     return within(NODE_GRACE_S, look)
 
 
-def _is_told(lab: Lab, group: Group, reason: str, text: str) -> None:
+def _has_been_reported(lab: Lab, group: Group, reason: str, text: str) -> None:
     events = lab.hub.list(collection("v1", "Event", "default"))
     told = [e for e in events if e["involvedObject"]["name"] == group.name]
     assert any((e["reason"], e["message"]) == (reason, text) for e in told), told

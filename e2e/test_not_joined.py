@@ -16,14 +16,14 @@ DENIED_FOR_S = 35.0
 """Longer than a right may be missing before readiness names it."""
 
 
-def test_one_that_comes_before_join_waits_while_others_are_served(lab: Lab) -> None:
+def test_one_added_before_join_waits_while_others_are_served(lab: Lab) -> None:
     joined, early = lab.group("a"), lab.group("b")
     endpoints = Endpoints.new()
     agent = lab.serve(joined, flags=(*FAST, *endpoints.flags()))
     _write(agent, joined, early)
-    within(STARTED_S, _remarks, endpoints, early)
+    within(STARTED_S, _assert_rights_warning, endpoints, early)
     time.sleep(DENIED_FOR_S)
-    _remarks(endpoints, early)
+    _assert_rights_warning(endpoints, early)
     assert endpoints.ask("/readyz")[0] == 200
     assert lab.hub.find(f"{CLUSTERS}/{early.name}") is None
     lines = [line for line in agent.log().splitlines() if early.name in line]
@@ -49,7 +49,7 @@ def test_an_agent_that_starts_with_one_not_joined_serves_the_others(lab: Lab) ->
     agent = lab.serve(joined, flags=(*FAST, *endpoints.flags()))
     agent.kill()
     _start_with(agent, joined, early)
-    within(STARTED_S, _remarks, endpoints, early)
+    within(STARTED_S, _assert_rights_warning, endpoints, early)
     template = objects.config_map(lab.namespace())
     lab.propagate([template], joined)
     lab.wait_fully_applied(template)
@@ -84,6 +84,6 @@ def _start_with(agent: Agent, *groups: Group) -> None:
     agent.start(content=_content(agent, groups))
 
 
-def _remarks(endpoints: Endpoints, group: Group) -> None:
+def _assert_rights_warning(endpoints: Endpoints, group: Group) -> None:
     text = endpoints.ask("/readyz?verbose")[1]
     assert f"[+]rights ok: waiting for rights on the hub: {group.name};" in text

@@ -45,7 +45,7 @@ def test_a_host_that_is_away_is_reported_and_put_right_when_it_is_back(
         "ClusterNotReachable",
         "cluster is not reachable",
     )
-    _assert_lease_goes_on(lab, group)
+    _assert_lease_continues(lab, group)
     assert lab.cluster(group.name)["status"]["nodeSummary"] == {"totalNum": 1, "readyNum": 1}
     lab.host.delete(lab.host_path(template, group))
 
@@ -114,7 +114,7 @@ def test_the_host_is_kept_right_while_the_hub_is_away(lab: Lab, hub_wire: Proxy)
     agent.terminate()
 
 
-def test_an_agent_that_starts_without_the_hub_says_so_and_serves_when_it_comes(
+def test_agent_started_without_the_hub_says_so_and_serves_once_it_is_back(
     lab: Lab, hub_wire: Proxy
 ) -> None:
     group = lab.group("a")
@@ -127,7 +127,7 @@ def test_an_agent_that_starts_without_the_hub_says_so_and_serves_when_it_comes(
 
 @pytest.mark.parametrize("side", ["hub", "host"])
 @pytest.mark.parametrize("how", ["cut", "silence"])
-def test_an_agent_ends_when_told_to_although_an_api_server_is_away(
+def test_agent_ends_on_a_signal_although_an_api_server_is_away(
     lab: Lab, hub_wire: Proxy, host_wire: Proxy, side: str, how: str
 ) -> None:
     group = lab.group("a")
@@ -164,7 +164,7 @@ def _map(namespace: str, number: int) -> Object:
     return objects.config_map(namespace, f"made-{number}")
 
 
-def _assert_lease_goes_on(lab: Lab, group: Group) -> None:
+def _assert_lease_continues(lab: Lab, group: Group) -> None:
     path = f"{collection('coordination.k8s.io/v1', 'Lease', 'karmada-cluster')}/{group.name}"
     before = lab.hub.get(path)["spec"]["renewTime"]
 

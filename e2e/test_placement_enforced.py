@@ -75,10 +75,10 @@ def test_an_older_pod_can_end_after_the_selector_changed(lab: Lab) -> None:
     lab.host.delete(path, force=True)
     lab.host.patch(path, {"metadata": {"finalizers": None}})
 
-    def look_gone() -> None:
+    def look_deleted() -> None:
         assert lab.host.find(path) is None
 
-    within(PERIODIC_S, look_gone)
+    within(PERIODIC_S, look_deleted)
 
 
 @pytest.mark.smoke
@@ -117,7 +117,7 @@ def test_namespaces_of_another_agent_are_left_alone(lab: Lab) -> None:
 # --- the policies themselves ------------------------------------------------------------
 
 
-def test_policies_that_are_deleted_or_weakened_are_told_until_join_restores_them(lab: Lab) -> None:
+def test_deleted_or_weak_policies_are_reported_until_join_restores_them(lab: Lab) -> None:
     """They are the administrator's: the agent, which they confine, could not write them."""
     group = lab.group("a")
     agent = lab.serve(group)
@@ -132,7 +132,7 @@ def test_policies_that_are_deleted_or_weakened_are_told_until_join_restores_them
     assert f"agent-confines.{lab.id}.{DOMAIN} does not exist: run" in confined["message"]
     enforced = _wait_enforced(lab, group.name, "False", "PolicyChanged")
     assert f"pod-placement.{lab.id}.{DOMAIN} was changed" in enforced["message"]
-    within(PERIODIC_S, _assert_told, lab, group.name, "PolicyMissing")
+    within(PERIODIC_S, _assert_reported, lab, group.name, "PolicyMissing")
     account = lab.host.acting_as(agent.account)
     for act in (account.delete, lambda path: account.patch(path, {"spec": before[path]})):
         with pytest.raises(ApiError) as raised:
@@ -147,7 +147,7 @@ def test_policies_that_are_deleted_or_weakened_are_told_until_join_restores_them
     )  # API servers read policies a moment later
 
 
-def test_a_policy_that_somebody_else_made_is_left_by_join(lab: Lab) -> None:
+def test_policy_of_another_writer_is_left_by_join(lab: Lab) -> None:
     agent = lab.new_agent(lab.group("a"))
     theirs: Object = {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -359,7 +359,7 @@ def _wait_condition(lab: Lab, cluster: str, kind: str, status: str, reason: str)
     return within(PERIODIC_S, look)
 
 
-def _assert_told(lab: Lab, cluster: str, reason: str) -> None:
+def _assert_reported(lab: Lab, cluster: str, reason: str) -> None:
     events = lab.hub.list(collection("v1", "Event", "default"))
     assert [
         event

@@ -15,7 +15,7 @@ FAILED = "Failed to apply all manifests (0/1): "
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-def test_a_cluster_scoped_kind_is_refused_and_the_rest_of_its_work_goes_on(lab: Lab) -> None:
+def test_cluster_scoped_kind_is_refused_and_the_rest_of_its_work_continues(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group)
     refused = {
@@ -63,7 +63,7 @@ def test_a_node_selector_of_another_group_is_refused_in_one_cluster_only(lab: La
     lab.on_host(template, group_b)
 
 
-def test_what_the_host_refuses_is_told_in_the_names_of_the_hub(lab: Lab) -> None:
+def test_refusal_of_the_host_is_reported_in_the_names_of_the_hub(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group)
     manifest = objects.service(lab.namespace())
@@ -80,7 +80,7 @@ def test_what_the_host_refuses_is_told_in_the_names_of_the_hub(lab: Lab) -> None
     lab.on_host(manifest, group)
 
 
-def test_an_object_that_was_there_before_is_left_alone_until_it_goes(lab: Lab) -> None:
+def test_object_that_was_there_before_is_left_alone_until_it_is_deleted(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group)
     manifest = objects.config_map(lab.namespace(), key="hub")
@@ -117,7 +117,7 @@ def test_an_object_that_was_there_before_is_taken_over_where_the_policy_says_so(
 
 
 @pytest.mark.smoke
-def test_a_kind_that_nobody_serves_is_applied_once_the_host_serves_it(lab: Lab) -> None:
+def test_unserved_kind_is_applied_once_the_host_serves_it(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group)
     api_group = f"{lab.id}.example.com"
@@ -139,7 +139,7 @@ def test_a_kind_that_nobody_serves_is_applied_once_the_host_serves_it(lab: Lab) 
 
 
 @pytest.mark.own_agent
-def test_a_host_namespace_that_somebody_else_made_is_not_taken(lab: Lab) -> None:
+def test_host_namespace_of_another_owner_is_not_taken(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group)
     name = f"{lab.id}-taken"

@@ -8,7 +8,7 @@ from e2e.lab import accounts, objects
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.cleanup import NAMESPACES, RBAC
 from e2e.lab.lab import CLUSTERS, FAST, NODES, Group, Lab
-from e2e.lab.wait import STARTED_S, wait_gone, within
+from e2e.lab.wait import STARTED_S, wait_until_deleted, within
 from e2e.lab.works import execution_namespace
 
 DOMAIN = "virtualcluster.kubeedge.io"
@@ -54,8 +54,8 @@ def test_a_new_name_takes_all_over_and_restarts_no_pod(lab: Lab) -> None:
     assert _pods(lab, home) == pods
 
     lab.hub.delete(f"{CLUSTERS}/{old.name}")
-    wait_gone(lab.hub, f"{CLUSTERS}/{old.name}")
-    wait_gone(lab.hub, f"{NAMESPACES}/{execution_namespace(old.name)}")
+    wait_until_deleted(lab.hub, f"{CLUSTERS}/{old.name}")
+    wait_until_deleted(lab.hub, f"{NAMESPACES}/{execution_namespace(old.name)}")
     lab.hub.patch(path_of(settings), {"data": {"key": "2"}})
     within(STARTED_S, _has_data, lab, path_of(settings, home))
     assert _pods(lab, home) == pods
@@ -71,7 +71,7 @@ def test_a_new_name_takes_all_over_and_restarts_no_pod(lab: Lab) -> None:
     within(STARTED_S, lab.host.get, path_of(marker, old.host_namespace(later)))
     assert _pods(lab, home) == pods
     lab.hub.delete(path_of(settings))
-    wait_gone(lab.host, path_of(settings, home))
+    wait_until_deleted(lab.host, path_of(settings, home))
     assert "Traceback" not in agent.log()
 
 
@@ -102,7 +102,7 @@ def test_the_first_name_is_taken_back_and_restarts_no_pod(lab: Lab, *, is_delete
 
     def delete(cluster: Group) -> None:
         lab.hub.delete(f"{CLUSTERS}/{cluster.name}")
-        wait_gone(lab.hub, f"{CLUSTERS}/{cluster.name}")
+        wait_until_deleted(lab.hub, f"{CLUSTERS}/{cluster.name}")
 
     rename(new, old)
     if is_deleted:

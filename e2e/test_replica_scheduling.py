@@ -31,7 +31,7 @@ def test_a_group_that_is_full_gets_no_more_replicas(lab: Lab) -> None:
     namespace = lab.namespace()
     first = objects.deployment(namespace, "first", replicas=4, cpu="1")
     lab.propagate([first], full)
-    within(THROUGH_HUB_S, _has_no_room, lab, full)
+    within(THROUGH_HUB_S, _has_no_space, lab, full)
     second = objects.deployment(namespace, "second", replicas=3, cpu="1")
     lab.propagate([second], full, free, placement=_divided(full, free))
     assert _shares(lab, second, 3) == {free.name: 3}
@@ -83,6 +83,6 @@ def _assert_all_run(lab: Lab, template: Object, group: Group, replicas: int) -> 
     within(THROUGH_HUB_S, look)
 
 
-def _has_no_room(lab: Lab, group: Group) -> None:
+def _has_no_space(lab: Lab, group: Group) -> None:
     summary = lab.cluster(group.name)["status"]["resourceSummary"]
     assert summary["allocated"]["cpu"] == summary["allocatable"]["cpu"], summary

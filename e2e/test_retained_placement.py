@@ -19,7 +19,7 @@ def widgets(lab: Lab) -> Iterator[Widgets]:
     widgets.clean_up()
 
 
-def test_selector_edited_away_comes_back_although_the_live_template_is_retained(
+def test_removed_selector_returns_although_the_live_template_is_retained(
     lab: Lab, widgets: Widgets
 ) -> None:
     group, namespace = lab.group("a", nodes=0), lab.namespace()

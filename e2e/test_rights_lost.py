@@ -14,7 +14,7 @@ DENIED_WITHIN_S = 120.0
 """A right counts as missing once it was refused for 30 s, and tries get rarer."""
 
 
-def test_lost_rights_of_one_fail_nobody_else(lab: Lab) -> None:
+def test_lost_rights_of_one_fail_no_other(lab: Lab) -> None:
     kept, lost = lab.group("a"), lab.group("b")
     endpoints = Endpoints.new()
     flags = (*FAST, "--cluster-lease-duration", "12s", *endpoints.flags())
@@ -23,7 +23,7 @@ def test_lost_rights_of_one_fail_nobody_else(lab: Lab) -> None:
     before = lab.hub.get(account)["rules"]
 
     lab.hub.patch(account, {"rules": _without(before, lost.name)})
-    within(DENIED_WITHIN_S, _is_told, lab, lost, endpoints)
+    within(DENIED_WITHIN_S, _has_been_reported, lab, lost, endpoints)
     assert condition(lab.cluster(kept.name), "Ready")["status"] == "True"
     kinds = {each["type"] for each in lab.cluster(kept.name)["status"]["conditions"]}
     assert "RightsGranted" not in kinds
@@ -62,7 +62,7 @@ def _without(rules: list[Object], *names: str) -> list[Object]:
     return left
 
 
-def _is_told(lab: Lab, group: Group, endpoints: Endpoints) -> None:
+def _has_been_reported(lab: Lab, group: Group, endpoints: Endpoints) -> None:
     found = condition(lab.cluster(group.name), "RightsGranted")
     assert found["status"] == "False", found
     assert f"resourceNames: [{group.name}]" in found["message"]

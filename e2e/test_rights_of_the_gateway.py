@@ -28,8 +28,8 @@ def join(shared_lab: Lab) -> tuple[Lab, Group, Api]:
     for name in ("karmada-access", "system:masters"):
         caller = _review(lab, group, f"vc:{{}}:{name}")
         for space in (group.host_namespace("default"), group.host_namespace("vc-system")):
-            within(PERIODIC_S, _assert_told, caller, "delete", "apps", "deployments", space)
-        within(PERIODIC_S, _assert_told, caller, "list", "", "nodes", "")
+            within(PERIODIC_S, _assert_reported, caller, "delete", "apps", "deployments", space)
+        within(PERIODIC_S, _assert_reported, caller, "list", "", "nodes", "")
     return lab, group, account
 
 
@@ -57,7 +57,7 @@ def test_it_may_be_callers_of_its_virtual_clusters(joined: tuple[Lab, Group, Api
         ("serviceaccounts", "", ""),
     ],
 )
-def test_it_may_be_nobody_else(
+def test_gateway_may_impersonate_no_other(
     joined: tuple[Lab, Group, Api], resource: str, name: str, namespace: str
 ) -> None:
     assert not _may(joined[2], "impersonate", "", resource, name, namespace)
@@ -158,7 +158,7 @@ def test_masters_of_the_hub_are_masters_of_their_virtual_cluster_only(
         {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
     ],
 )
-def test_agent_can_give_the_gateway_nobody_else(
+def test_agent_can_grant_the_gateway_no_other_identity(
     joined: tuple[Lab, Group, Api], rule: Object
 ) -> None:
     lab, group, _ = joined
@@ -234,7 +234,7 @@ class _review:  # noqa: N801 - reads as a function that returns one
         return bool(self._host.post(path, review)["status"]["allowed"])
 
 
-def _assert_told(caller: _review, *attributes: str) -> None:
+def _assert_reported(caller: _review, *attributes: str) -> None:
     assert caller(*attributes), attributes
 
 

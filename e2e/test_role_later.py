@@ -52,7 +52,7 @@ def _warnings(lab: Lab, group: Group, work: str) -> list[str]:
 
 
 @pytest.mark.parametrize("tenancy", ["Shared", "Strict"])
-def test_role_comes_one_work_later(lab: Lab, tenancy: str) -> None:
+def test_role_arrives_one_work_later(lab: Lab, tenancy: str) -> None:
     group = lab.group("a")
     lab.serve(group, tenancy=tenancy)
     namespace, wide = lab.namespace(), f"{lab.id}-reader"

@@ -42,7 +42,7 @@ def test_the_hub_sums_what_two_clusters_run(lab: Lab) -> None:
     assert sorted(names) == sorted(group.name for group in groups)
 
 
-def test_the_namespace_of_each_cluster_pins_pods_that_nobody_rewrote(lab: Lab) -> None:
+def test_namespace_of_each_cluster_pins_unmodified_pods(lab: Lab) -> None:
     groups = [lab.group("a"), lab.group("b")]
     lab.serve(*groups)
     name = lab.namespace()

@@ -5,7 +5,7 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import FAST, NODES, QUICK_LEASE, Group, Lab
-from e2e.lab.wait import THROUGH_HUB_S, wait_gone, within
+from e2e.lab.wait import THROUGH_HUB_S, wait_until_deleted, within
 from e2e.lab.works import condition
 
 RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
@@ -57,7 +57,7 @@ def test_deployments_move_and_what_cannot_ends_where_it_runs_and_is_reported(
         assert _identity(lab.on_host(template, group)) == before[template["kind"]]
 
     lab.host.patch(path_of(ending), {"metadata": {"finalizers": None}})
-    wait_gone(lab.host, path_of(ending))
+    wait_until_deleted(lab.host, path_of(ending))
     still = lab.host.get(path_of(running))
     assert still["status"]["phase"] == "Running"
     lab.host.patch(f"{path_of(running)}/status", {"status": SUCCEEDED})
@@ -65,7 +65,7 @@ def test_deployments_move_and_what_cannot_ends_where_it_runs_and_is_reported(
     within(THROUGH_HUB_S, _has_succeeded, lab, group, once)
 
     lab.hub.delete(path_of(once))
-    wait_gone(lab.host, lab.host_path(once, group))
+    wait_until_deleted(lab.host, lab.host_path(once, group))
     lab.hub.create(once)
     lab.wait_fully_applied(once)
     within(THROUGH_HUB_S, _job_pod, lab, home, newer)

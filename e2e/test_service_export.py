@@ -6,7 +6,7 @@ from e2e.lab import multi_cluster as mcs
 from e2e.lab import objects
 from e2e.lab.api import Object, path_of
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import THROUGH_HUB_S, wait_gone, within
+from e2e.lab.wait import THROUGH_HUB_S, wait_until_deleted, within
 
 MANAGED_BY = "endpointslice.karmada.io/managed-by"
 
@@ -28,7 +28,7 @@ def test_exported_service_is_imported_by_another_virtual_cluster(lab: Lab) -> No
     within(THROUGH_HUB_S, _assert_imported, lab, consumer, namespace, path, mcs.addresses([live]))
 
     lab.hub.delete(path_of(exported))
-    wait_gone(lab.hub, _work_path(report))
+    wait_until_deleted(lab.hub, _work_path(report))
     assert lab.host.get(path_of(live))["metadata"]["uid"] == live["metadata"]["uid"]
     within(THROUGH_HUB_S, _assert_no_slices_on_the_hub, lab, namespace)
 

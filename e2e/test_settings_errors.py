@@ -97,7 +97,7 @@ FLAG_CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_wrong_file_is_told_in_one_line_with_file_path_and_problem(
+def test_wrong_file_is_reported_in_one_line_with_file_path_and_problem(
     tmp_path: Path, case: str
 ) -> None:
     settings, path, problem = CASES[case]
@@ -109,7 +109,7 @@ def test_a_wrong_file_is_told_in_one_line_with_file_path_and_problem(
 
 
 @pytest.mark.parametrize("case", FLAG_CASES)
-def test_a_wrong_flag_is_told_in_one_line_that_names_it(tmp_path: Path, case: str) -> None:
+def test_wrong_flag_is_reported_in_one_line_that_names_it(tmp_path: Path, case: str) -> None:
     flags, problem = FLAG_CASES[case]
     file = _write(tmp_path, settings_file({"virtualClusters": [A]}))
     line = _refusal(tmp_path, file, *flags)
@@ -126,7 +126,7 @@ def test_a_wrong_flag_is_told_in_one_line_that_names_it(tmp_path: Path, case: st
         ("apiVersion: v1\nkind: AgentConfig\n", 'is "v1", must be'),
     ],
 )
-def test_a_file_that_is_no_settings_file_is_told_in_one_line(
+def test_file_that_is_no_settings_file_is_reported_in_one_line(
     tmp_path: Path, content: str, problem: str
 ) -> None:
     file = tmp_path / "agent.yaml"
@@ -136,12 +136,12 @@ def test_a_file_that_is_no_settings_file_is_told_in_one_line(
     assert problem in line
 
 
-def test_a_missing_file_is_told_in_one_line(tmp_path: Path) -> None:
+def test_missing_file_is_reported_in_one_line(tmp_path: Path) -> None:
     file = tmp_path / "absent.yaml"
     assert _refusal(tmp_path, file) == f"karmada-vc-agent: {file}: No such file or directory"
 
 
-def test_a_missing_kubeconfig_is_told_in_one_line(tmp_path: Path) -> None:
+def test_missing_kubeconfig_is_reported_in_one_line(tmp_path: Path) -> None:
     file = _write(tmp_path, settings_file({"virtualClusters": [A]}))
     missing = tmp_path / "absent.kubeconfig"
     line = _refusal(tmp_path, file, "--karmada-kubeconfig", str(missing))

@@ -46,7 +46,7 @@ def test_a_host_has_the_name_of_the_settings_unless_a_virtual_cluster_has_anothe
         assert (found["spec"]["region"], found["spec"]["provider"]) == (region, "acme")
 
 
-def test_a_host_that_somebody_else_names_stays_so(lab: Lab) -> None:
+def test_host_label_of_another_writer_stays(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group.settings(clusterLabels={"tier": "edge"}))
     labels = {HOST_LABEL: "rack-7", "theirs": "too", "tier": None}

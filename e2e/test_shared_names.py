@@ -9,7 +9,7 @@ from e2e.lab.works import execution_namespace
 HOST_PATH = "spec.rules[0].host"
 
 
-def test_the_second_with_one_host_is_told_and_so_is_a_class_that_binds_at_once(lab: Lab) -> None:
+def test_second_of_one_host_and_immediately_bound_class_are_reported(lab: Lab) -> None:
     first, second = lab.group("a"), lab.group("b")
     lab.serve(first, second)
     ingress = _ingress(lab.namespace(), f"{lab.id}.example.com")
@@ -17,7 +17,7 @@ def test_the_second_with_one_host_is_told_and_so_is_a_class_that_binds_at_once(l
     lab.wait_applied(lab.create_work(second, "web", ingress))
     within(
         BACKED_OFF_S,
-        _is_told,
+        _has_been_reported,
         lab,
         second,
         "HostShared",
@@ -31,10 +31,12 @@ def test_the_second_with_one_host_is_told_and_so_is_a_class_that_binds_at_once(l
     storage = _storage_class(lab.id)
     work = lab.create_work(first, "storage", storage)
     lab.wait_applied(work)
-    within(BACKED_OFF_S, _is_told, lab, first, "ImmediateBinding", "set volumeBindingMode")
+    within(
+        BACKED_OFF_S, _has_been_reported, lab, first, "ImmediateBinding", "set volumeBindingMode"
+    )
     lab.hub.delete(work)
     path = f"{collection('storage.k8s.io/v1', 'StorageClass')}/{lab.id}"
-    within(BACKED_OFF_S, _is_gone, lab, path)
+    within(BACKED_OFF_S, _was_deleted, lab, path)
 
 
 def test_a_refused_host_is_applied_once_the_other_gives_it_up(lab: Lab) -> None:
@@ -53,7 +55,7 @@ def test_a_refused_host_is_applied_once_the_other_gives_it_up(lab: Lab) -> None:
         'another virtual cluster; an administrator can allow it with "allow: [SharedHosts]"',
     )
     refused = f'virtual cluster "{second.name}" refused Ingress'
-    within(BACKED_OFF_S, _is_told, lab, second, "SharedHostConflict", refused)
+    within(BACKED_OFF_S, _has_been_reported, lab, second, "SharedHostConflict", refused)
 
     agent.restart()
     lab.wait_serving(agent)
@@ -92,10 +94,10 @@ def _events(lab: Lab, group: Group) -> list[tuple[str, str]]:
     return [(event["reason"], event["message"]) for event in found]
 
 
-def _is_told(lab: Lab, group: Group, reason: str, words: str) -> None:
+def _has_been_reported(lab: Lab, group: Group, reason: str, words: str) -> None:
     told = [text for code, text in _events(lab, group) if code == reason]
     assert any(words in text for text in told), told
 
 
-def _is_gone(lab: Lab, path: str) -> None:
+def _was_deleted(lab: Lab, path: str) -> None:
     assert lab.host.find(path) is None

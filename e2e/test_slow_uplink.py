@@ -24,7 +24,7 @@ CUT_OFF_ONCE_S = 30.0
 """An answer that took longer than this in all was given up, and asked for from its start."""
 
 
-def test_a_list_that_flows_for_longer_than_a_time_out_comes_whole(
+def test_list_that_flows_for_longer_than_a_time_out_arrives_whole(
     lab: Lab, hub_wire: Proxy
 ) -> None:
     large, small = lab.group("a"), lab.group("b")

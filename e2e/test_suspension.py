@@ -7,7 +7,7 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.api import Object, path_of
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import eventually, wait_until_deleted
 from e2e.lab.works import condition
 
 SUSPENDED = {"dispatching": True}
@@ -79,7 +79,7 @@ def test_a_preserved_object_stays_on_the_host_without_marks(
     before = lab.on_host(template, group)
     work = _work_of(lab, template, group)
     lab.hub.delete(path_of(template))
-    wait_gone(lab.hub, path_of(work))
+    wait_until_deleted(lab.hub, path_of(work))
     after = lab.on_host(template, group)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert after.get("data") == before.get("data")
@@ -98,7 +98,7 @@ def test_a_preserved_namespace_stays_and_is_claimed_no_longer(lab: Lab) -> None:
     before = lab.host.get(path)
     try:
         lab.hub.delete(work)
-        wait_gone(lab.hub, work)
+        wait_until_deleted(lab.hub, work)
         after = lab.host.get(path)
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
         assert "virtualcluster" not in str(after["metadata"].get("labels"))

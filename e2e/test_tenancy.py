@@ -5,7 +5,7 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import Lab
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import eventually, wait_until_deleted
 from e2e.lab.works import condition
 
 LEVEL = "pod-security.kubernetes.io/enforce"
@@ -39,7 +39,7 @@ def test_denied_kinds_are_not_scheduled_and_not_applied(lab: Lab) -> None:
     )
 
 
-def test_kind_denied_later_goes_with_its_work(lab: Lab) -> None:
+def test_kind_denied_later_is_removed_with_its_work(lab: Lab) -> None:
     group = lab.group("a")
     agent = lab.serve(group)
     settings = objects.config_map(lab.namespace())
@@ -51,7 +51,7 @@ def test_kind_denied_later_goes_with_its_work(lab: Lab) -> None:
     lab.wait_applied(work, "False")
     assert lab.host.get(lab.host_path(settings, group))
     lab.hub.delete(work)
-    wait_gone(lab.host, lab.host_path(settings, group))
+    wait_until_deleted(lab.host, lab.host_path(settings, group))
 
 
 @pytest.mark.smoke
@@ -86,7 +86,7 @@ def test_namespaces_are_isolated_and_have_their_level(lab: Lab) -> None:
     agent.kill()
     agent.settings["virtualClusters"] = [group.settings()]
     agent.start()
-    wait_gone(lab.host, policy)
+    wait_until_deleted(lab.host, policy)
 
     def is_given_up() -> None:
         labels = lab.host.get(f"/api/v1/namespaces/{host}")["metadata"]["labels"]

@@ -40,7 +40,7 @@ def _leave(lab: Lab, group: Group) -> None:
 
 
 @pytest.mark.parametrize("go", [_delete_on_the_hub, _leave])
-def test_one_goes_and_the_other_is_untouched_bit_by_bit(
+def test_one_is_removed_and_the_other_is_untouched_bit_by_bit(
     lab: Lab, go: Callable[[Lab, Group], None]
 ) -> None:
     kept, going = lab.group("kept"), lab.group("going")
@@ -57,7 +57,7 @@ def test_one_goes_and_the_other_is_untouched_bit_by_bit(
         assert len({_binding_id(lab, branch, group) for group in (kept, going)}) == 1
 
         go(lab, going)
-        within(THROUGH_HUB_S, _is_gone, lab, going, leaves_default=go is _delete_on_the_hub)
+        within(THROUGH_HUB_S, _was_deleted, lab, going, leaves_default=go is _delete_on_the_hub)
         after = _everything_of(lab, branch, kept)
         assert after.keys() == before.keys()
         assert {path: after[path] for path in before if after[path] != before[path]} == {}
@@ -177,7 +177,7 @@ def _binding_id(lab: Lab, branch: Branch, group: Group) -> str:
     return str(lab.on_host(branch.web(), group)["metadata"]["labels"][BINDING_ID])
 
 
-def _is_gone(lab: Lab, group: Group, *, leaves_default: bool) -> None:
+def _was_deleted(lab: Lab, group: Group, *, leaves_default: bool) -> None:
     """Assert that nothing on hub or host is of, or named after, a virtual cluster.
 
     leaves_default: without a Work nobody tells the agent to remove `default` (docs/adr/0005),

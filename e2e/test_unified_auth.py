@@ -16,7 +16,7 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 @pytest.mark.smoke
-def test_impersonator_of_the_hub_is_stored_and_bound_to_nobody(lab: Lab) -> None:
+def test_impersonator_of_the_hub_is_stored_and_bound_to_no_one(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group)
     reference = {"namespace": "karmada-cluster", "name": f"{group.name}-impersonator"}

@@ -11,7 +11,7 @@ from e2e.lab import objects
 from e2e.lab.agent import Agent
 from e2e.lab.api import Api, ApiError, Object, path_of
 from e2e.lab.lab import AGENT_LABEL, CLUSTERS, FAST, Group, Lab
-from e2e.lab.wait import PERIODIC_S, wait_gone, within
+from e2e.lab.wait import PERIODIC_S, wait_until_deleted, within
 from e2e.lab.works import condition
 
 CRD = Path(__file__).parents[1] / "manifests" / "base" / "crd.yaml"
@@ -79,7 +79,7 @@ def serve(lab: Lab, *groups: Group, **objects_settings: Any) -> Agent:
 
 
 @pytest.mark.smoke
-def test_object_appears_changes_and_goes_while_the_agent_runs(lab: Lab, applied: Any) -> None:
+def test_object_is_added_changed_and_removed_while_the_agent_runs(lab: Lab, applied: Any) -> None:
     of_file, group = lab.group("a"), lab.group("b", nodes=2)
     agent = serve(lab, of_file)
     applied(group, region="south")
@@ -112,7 +112,7 @@ def test_object_appears_changes_and_goes_while_the_agent_runs(lab: Lab, applied:
     lab.wait_data(template, group, key="2")
 
     lab.host.delete(f"{OBJECTS}/{group.name}")
-    wait_gone(lab.host, f"{OBJECTS}/{group.name}")
+    wait_until_deleted(lab.host, f"{OBJECTS}/{group.name}")
     assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
     assert not lab.host.list(
         "/api/v1/namespaces", f"virtualcluster.kubeedge.io/cluster={group.name}"
@@ -157,16 +157,14 @@ def test_preserved_one_leaves_what_it_made(lab: Lab, applied: Any) -> None:
     lab.wait_fully_applied(template)
     before = lab.on_host(template, group)
     lab.host.delete(f"{OBJECTS}/{group.name}")
-    wait_gone(lab.host, f"{OBJECTS}/{group.name}")
+    wait_until_deleted(lab.host, f"{OBJECTS}/{group.name}")
     after = lab.host.get(lab.host_path(template, group))
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert not [key for key in after["metadata"].get("labels") or {} if "virtualcluster" in key]
     lab.host.delete(f"/api/v1/namespaces/{after['metadata']['namespace']}")
 
 
-def test_preserved_one_leaves_what_it_made_though_nobody_served_it_then(
-    lab: Lab, applied: Any
-) -> None:
+def test_preserved_one_leaves_what_it_created_though_unserved_then(lab: Lab, applied: Any) -> None:
     """The Cluster goes while no agent is there, and no Work carries a mark."""
     of_file, group = lab.group("a"), lab.group("b")
     agent = serve(lab, of_file)
@@ -180,7 +178,7 @@ def test_preserved_one_leaves_what_it_made_though_nobody_served_it_then(
     lab.host.delete(f"{OBJECTS}/{group.name}")
     lab.hub.delete(f"{CLUSTERS}/{group.name}")
     agent.start()
-    wait_gone(lab.host, f"{OBJECTS}/{group.name}")
+    wait_until_deleted(lab.host, f"{OBJECTS}/{group.name}")
     assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
     after = lab.host.get(lab.host_path(template, group))
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
@@ -206,11 +204,13 @@ def test_file_wins_a_name(lab: Lab, applied: Any) -> None:
     applied(of_file, region="south")
     wait_condition(lab, of_file, "Registered", "False", "NameTaken")
     lab.host.delete(f"{OBJECTS}/{of_file.name}")
-    wait_gone(lab.host, f"{OBJECTS}/{of_file.name}")
+    wait_until_deleted(lab.host, f"{OBJECTS}/{of_file.name}")
     assert "region" not in lab.wait_ready(of_file.name)["spec"]
 
 
-def test_object_outlives_a_restart_and_a_deletion_goes_on_after_it(lab: Lab, applied: Any) -> None:
+def test_object_survives_a_restart_and_its_deletion_continues_after_it(
+    lab: Lab, applied: Any
+) -> None:
     of_file, group = lab.group("a"), lab.group("b")
     agent = serve(lab, of_file)
     applied(group)
@@ -225,7 +225,7 @@ def test_object_outlives_a_restart_and_a_deletion_goes_on_after_it(lab: Lab, app
     agent.kill()
     lab.host.delete(f"{OBJECTS}/{group.name}")
     agent.start()
-    wait_gone(lab.host, f"{OBJECTS}/{group.name}")
+    wait_until_deleted(lab.host, f"{OBJECTS}/{group.name}")
     assert lab.hub.find(f"{CLUSTERS}/{group.name}") is None
 
 

@@ -121,7 +121,7 @@ def test_bad_settings_are_reported_and_change_nothing(lab: Lab) -> None:
     lab.wait_serving(agent)
     _is_reloaded(endpoints, 1.0)
     agent.signal(signal.SIGHUP)
-    within(STARTED_S, _was_asked, agent)
+    within(STARTED_S, _was_reloaded, agent)
 
 
 def _serve(agent: Agent, *groups: Group) -> None:
@@ -166,5 +166,5 @@ def _is_reloaded(endpoints: Endpoints, expected: float) -> None:
     assert endpoints.scrape().values("settings_reload_successful") == {(): expected}
 
 
-def _was_asked(agent: Agent) -> None:
+def _was_reloaded(agent: Agent) -> None:
     assert agent.log().count("Using the settings file") == 2

@@ -6,7 +6,7 @@ from e2e.lab import objects
 from e2e.lab.api import Api, collection, path_of
 from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.proxy import Proxy
-from e2e.lab.wait import eventually, wait_gone
+from e2e.lab.wait import eventually, wait_until_deleted
 from e2e.lab.works import hand_written
 
 OBJECTS = 30
@@ -31,7 +31,7 @@ def test_recreated_objects_are_removed_with_their_works(lab: Lab) -> None:
             _replace(lab.host, path_of(manifest, group.host_namespace(namespace)))
             lab.hub.delete(work)
         for work in works:
-            wait_gone(lab.hub, work)
+            wait_until_deleted(lab.hub, work)
         eventually(_nothing_is_left, lab.host, group)
 
 
@@ -59,9 +59,9 @@ def test_what_a_work_created_is_removed_at_another_version(lab: Lab, *, preserve
         v1, v2 = definition["spec"]["versions"]
         versions = [{**v1, "served": False, "storage": False}, {**v2, "storage": True}]
         lab.host.patch(path_of(definition), {"spec": {"versions": versions}})
-        wait_gone(lab.host, f"{collection(f'{api}/v1', 'Widget', home)}/dial")
+        wait_until_deleted(lab.host, f"{collection(f'{api}/v1', 'Widget', home)}/dial")
         lab.hub.delete(work)
-        wait_gone(lab.hub, work)
+        wait_until_deleted(lab.hub, work)
         live = lab.host.find(later)
         if preserve:
             assert live is not None
@@ -88,11 +88,11 @@ def test_an_object_of_two_works_stays_until_both_are_deleted(lab: Lab) -> None:
     last = before["data"]["of"]
     other = "two" if last == "one" else "one"
     lab.hub.delete(works[last])
-    wait_gone(lab.hub, works[last])
+    wait_until_deleted(lab.hub, works[last])
     assert eventually(_has, lab.host, path, other) == before["metadata"]["uid"]
     lab.wait_applied(works[other])
     lab.hub.delete(works[other])
-    wait_gone(lab.hub, works[other])
+    wait_until_deleted(lab.hub, works[other])
     assert lab.host.find(path) is None
 
 
@@ -113,7 +113,7 @@ def test_an_object_without_the_label_of_karmada_is_created_and_left_alone(lab: L
     message = str(lab.wait_applied(work, "False")["status"]["conditions"])
     assert "strategy value is empty, Karmada will not manage this resource" in message
     lab.hub.delete(work)
-    wait_gone(lab.hub, work)
+    wait_until_deleted(lab.hub, work)
     assert _has(lab.host, path, "first") == uid
     lab.host.delete(path)
 

@@ -55,7 +55,7 @@ def _without_taints(lab: Lab, group: Group) -> Object:
     return cluster
 
 
-def test_the_same_agent_goes_on_after_it_is_installed_anew(lab: Lab) -> None:
+def test_same_agent_continues_after_a_new_installation(lab: Lab) -> None:
     group = lab.group("a")
     agent = lab.serve(group, flags=(*FAST, *QUICK_LEASE))
     agent.kill()

@@ -9,7 +9,7 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.api import Object, collection
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import PERIODIC_S, wait_gone, within
+from e2e.lab.wait import PERIODIC_S, wait_until_deleted, within
 from e2e.lab.works import condition
 
 DOMAIN = "virtualcluster.kubeedge.io"
@@ -76,7 +76,7 @@ def told(lab: Lab, group: Group, reason: str) -> None:
     assert reason in {e["reason"] for e in events if e["involvedObject"]["name"] == group.name}
 
 
-def test_new_generations_wait_for_the_window_and_repair_goes_on(lab: Lab) -> None:
+def test_new_generations_wait_for_the_window_and_repair_continues(lab: Lab) -> None:
     group = lab.group("a")
     agent = lab.serve(group)
     namespace = lab.namespace()
@@ -163,7 +163,7 @@ def test_held_namespace_is_not_touched_until_it_is_released(lab: Lab) -> None:
     lab.host.patch(held, {"metadata": {"annotations": {HOLD: None}}})
     within(5.0, has_key, lab, on_host, "2")
     lab.wait_applied(work)
-    wait_gone(lab.hub, leaving)
+    wait_until_deleted(lab.hub, leaving)
     assert lab.host.find(lab.host_path(gone, group)) is None
     of_cluster(lab, group, "NamespacesHeld", "False")
     within(PERIODIC_S, told, lab, group, "NamespaceReleased")

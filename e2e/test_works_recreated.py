@@ -8,7 +8,7 @@ from typing import TypeVar
 from e2e.lab import objects
 from e2e.lab.api import Api, ApiError, Object, collection
 from e2e.lab.lab import FAST, Group, Lab
-from e2e.lab.wait import BACKED_OFF_S, wait_gone, within
+from e2e.lab.wait import BACKED_OFF_S, wait_until_deleted, within
 from e2e.lab.works import works_path
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ BUSY = (
 """So that many more keys wait than there are workers, as in a big fleet."""
 
 
-def test_works_made_anew_leave_nothing_behind_and_lose_nothing(lab: Lab) -> None:
+def test_recreated_works_leave_nothing_behind_and_lose_nothing(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group, flags=BUSY)
     namespace = lab.namespace()
@@ -37,7 +37,7 @@ def test_works_made_anew_leave_nothing_behind_and_lose_nothing(lab: Lab) -> None
     before = lab.host.get(host_namespace)["metadata"]["uid"]
 
     for _ in range(ROUNDS):
-        _all_at_once(lambda manifest: _make_anew(lab, group, manifest), maps)
+        _all_at_once(lambda manifest: _recreate(lab, group, manifest), maps)
     lab.hub.delete(space)
     for path, manifest in zip(paths, maps, strict=True):
         lab.wait_applied(path)
@@ -47,15 +47,15 @@ def test_works_made_anew_leave_nothing_behind_and_lose_nothing(lab: Lab) -> None
 
     _all_at_once(lambda path: within(BACKED_OFF_S, lab.hub.delete, path), paths)
     for path in paths:
-        wait_gone(lab.hub, path)
-    wait_gone(lab.hub, space)
+        wait_until_deleted(lab.hub, path)
+    wait_until_deleted(lab.hub, space)
     within(BACKED_OFF_S, _nothing_is_left, lab.host, group)
 
 
-def _make_anew(lab: Lab, group: Group, manifest: Object) -> None:
+def _recreate(lab: Lab, group: Group, manifest: Object) -> None:
     path = f"{works_path(group.name)}/{manifest['metadata']['name']}"
     within(BACKED_OFF_S, lab.hub.delete, path)
-    wait_gone(lab.hub, path)
+    wait_until_deleted(lab.hub, path)
     _create(lab, group, manifest)
 
 

@@ -96,13 +96,13 @@ def lost_events(observed: Mapping[str, tuple[Any, Any]], found: Iterable[Differe
     return {
         f"{one.case}: {one.path}"
         for one in found
-        if one.path.startswith(EVENTS) and _tells_less(one.real, one.ours)
+        if one.path.startswith(EVENTS) and _reports_less(one.real, one.ours)
         for sort in (_sort(one.path.removeprefix(EVENTS)),)
         if told["real"][sort] >= told["ours"][sort] * (1 - LOST_AT_MOST)
     }
 
 
-def _tells_less(real: Any, ours: Any) -> bool:
+def _reports_less(real: Any, ours: Any) -> bool:
     """Whether one told nothing, or some of the messages only, of what the other told."""
     if real == _MISSING:
         return bool(ours != _MISSING)

@@ -127,7 +127,9 @@ class _Observation:
         for work in self._works:
             if work["metadata"]["name"] == event["involvedObject"]["name"]:
                 entries = (work.get("status") or {}).get("manifestStatuses") or []
-                return not any(_tells_otherwise(event["message"], entry) for entry in entries)
+                return not any(
+                    _reports_another_health(event["message"], entry) for entry in entries
+                )
         return True
 
     def _cluster(self) -> Object:
@@ -173,7 +175,7 @@ def _conditions(status: Object) -> list[Object]:
     return normalise.without_times(status.get("conditions") or [])
 
 
-def _tells_otherwise(message: str, entry: Object) -> bool:
+def _reports_another_health(message: str, entry: Object) -> bool:
     """Whether an event tells a health that is not the one reported now."""
     identifier = entry["identifier"]
     about = f"({identifier['kind']}/{identifier.get('namespace', '')}/{identifier['name']}) as "

@@ -167,7 +167,7 @@ class Scene:
             work, lambda found: len(found["status"].get("manifestStatuses") or []) >= count
         )
 
-    def is_marked_or_gone(self, work: Object) -> Look:
+    def is_marked_or_deleted(self, work: Object) -> Look:
         """Wait until a Work is gone, or waits to be finalised."""
 
         def look() -> None:
@@ -204,7 +204,7 @@ class Scene:
 
         return look
 
-    def work_gone(self, work: Object) -> Look:
+    def work_absent(self, work: Object) -> Look:
         def look() -> None:
             found = self.lane.on_hub.find(work)
             assert found is None, f"the Work is there: {found['metadata']}"

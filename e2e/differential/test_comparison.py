@@ -52,7 +52,7 @@ def test_an_entry_allows_its_case_and_path_alone() -> None:
     assert not_allowed([same, other, beside], [entry]) == [other, beside]
 
 
-def test_event_that_the_other_agent_seldom_tells_is_no_lost_one() -> None:
+def test_event_that_the_other_agent_seldom_writes_is_no_lost_one() -> None:
     told: Object = {"events": {"c Synced Work/w": []}}
     quiet: Object = {"events": {}}
     often = {"a": (told, told), "b": (told, told), "c": (quiet, told)}
@@ -78,7 +78,7 @@ def test_entry_that_holds_sometimes_is_never_stale() -> None:
     assert stale([], [Allowed("a", "b", "why", "where", sometimes=True)]) == []
 
 
-def test_event_that_only_the_other_agent_tells_is_never_a_lost_one() -> None:
+def test_event_that_only_the_other_agent_writes_is_never_a_lost_one() -> None:
     told: Object = {"events": {"c Synced Work/w": []}}
     quiet: Object = {"events": {}}
     observed = {"a": (told, told), "b": (told, told), "c": (told, quiet)}

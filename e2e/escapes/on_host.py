@@ -517,12 +517,12 @@ def _operator(scene: Scene) -> str:
     )
     for maker in makers:
         scene.lab.host.create(maker)
-        eventually(_is_told, scene, maker)
+        eventually(_has_been_reported, scene, maker)
         scene.lab.host.delete(path_of(maker))
     return "no pod; an event tells it which nodeSelector to add"
 
 
-def _is_told(scene: Scene, maker: Object) -> None:
+def _has_been_reported(scene: Scene, maker: Object) -> None:
     path = collection("v1", "Event", scene.home)
     messages = [
         event["message"]

@@ -59,7 +59,7 @@ def test_what_changed_on_both_sides_meanwhile_is_put_right(
     within(RECOVERS_S, _has, lab, changed, "2")
     within(RECOVERS_S, _has, lab, drifted, "1")
     within(RECOVERS_S, _has, lab, gone, "1")
-    within(RECOVERS_S, _is_gone, lab, works[3], lab.host_path(manifests[3], group))
+    within(RECOVERS_S, _was_deleted, lab, works[3], lab.host_path(manifests[3], group))
     _has(lab, lab.host_path(manifests[4], group), "1")
     assert agent.is_running()
     assert agent.process_id == process
@@ -70,6 +70,6 @@ def _has(lab: Lab, path: str, value: str) -> None:
     assert lab.host.get(path)["data"]["key"] == value
 
 
-def _is_gone(lab: Lab, work: str, on_host: str) -> None:
+def _was_deleted(lab: Lab, work: str, on_host: str) -> None:
     assert lab.hub.find(work) is None
     assert lab.host.find(on_host) is None

@@ -37,7 +37,7 @@ def serve(lab: Lab, tmp_path: Path) -> Iterator[Fronted]:
         yield Fronted(front, Followed(lab, group, agent))
 
 
-def _assert_told(seen: Followed, least: int) -> None:
+def _assert_reported(seen: Followed, least: int) -> None:
     """Check that each outage has a beginning and an end.
 
     There may be a second one: what was about to connect when others were ended is still answered.
@@ -51,7 +51,7 @@ def test_a_new_certificate_of_the_same_authority_is_nothing_new(fronted: Fronted
     front, seen = fronted
     front.use(AUTHORITY)
     seen.recovers("2")
-    _assert_told(seen, 0)
+    _assert_reported(seen, 0)
 
 
 def test_a_certificate_that_expired_is_an_outage_until_there_is_another(fronted: Fronted) -> None:
@@ -61,7 +61,7 @@ def test_a_certificate_that_expired_is_an_outage_until_there_is_another(fronted:
     seen.drifts_and_is_repaired("1")
     front.use(AUTHORITY)
     seen.recovers("2")
-    _assert_told(seen, 1)
+    _assert_reported(seen, 1)
 
 
 def test_another_authority_is_trusted_once_the_kubeconfig_names_it(fronted: Fronted) -> None:
@@ -73,4 +73,4 @@ def test_another_authority_is_trusted_once_the_kubeconfig_names_it(fronted: Fron
     lead(seen.agent.hub_kubeconfig, front.server, other)
     seen.recovers("2")
     assert "Using changed credentials" in seen.agent.log()
-    _assert_told(seen, 1)
+    _assert_reported(seen, 1)

@@ -86,7 +86,7 @@ def test_no_repair_waits_for_a_status_that_the_hub_does_not_take(lab: Lab, hub_w
     seen.recovers("2")
 
 
-def test_after_a_cut_each_work_is_told_of_once(lab: Lab, hub_wire: Proxy) -> None:
+def test_each_work_is_reported_once_after_a_cut(lab: Lab, hub_wire: Proxy) -> None:
     seen = follow(lab, hub_wire.kubeconfig)
     seen.change("2")  # once it is here, the agent has heard that its first status was taken
     within(RECOVERS_S, seen.has, "2")
@@ -123,9 +123,7 @@ def test_several_faults_in_a_row_are_survived(lab: Lab, hub_wire: Proxy) -> None
         seen.recovers(str(number))
 
 
-def test_hub_that_moves_is_found_by_the_kubeconfig(
-    lab: Lab, hub_wire: Proxy, tmp_path: Path
-) -> None:
+def test_moved_hub_is_reached_by_the_kubeconfig(lab: Lab, hub_wire: Proxy, tmp_path: Path) -> None:
     seen = follow(lab, hub_wire.kubeconfig)
     used = seen.agent.hub_kubeconfig
     point(used, "https://hub.invalid:6443")
@@ -137,7 +135,7 @@ def test_hub_that_moves_is_found_by_the_kubeconfig(
         seen.recovers("2")
 
 
-def test_hub_behind_a_proxy_that_breaks_is_found_again(lab: Lab, tmp_path: Path) -> None:
+def test_hub_behind_a_broken_proxy_is_reached_again(lab: Lab, tmp_path: Path) -> None:
     with Tunnel() as tunnel:
         used = tmp_path / "tunnelled.kubeconfig"
         content = yaml.safe_load(lab.hub.kubeconfig.read_text())

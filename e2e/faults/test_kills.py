@@ -31,7 +31,7 @@ def choose() -> random.Random:
 
 
 @pytest.mark.nightly  # test_crash and test_checkpoint_killed hold single kills
-def test_nothing_is_lost_and_nothing_comes_back_after_twenty_kills(
+def test_nothing_is_lost_and_nothing_returns_after_twenty_kills(
     lab: Lab, tmp_path: Path, chosen: random.Random
 ) -> None:
     with new_scene(lab, tmp_path) as scene:

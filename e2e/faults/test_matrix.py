@@ -22,7 +22,7 @@ REPAIRED_S = 60.0
 """Time for a start or a takeover on a slow machine; what is repaired is repaired at once then."""
 
 
-def _goes_on(_scene: Scene) -> None:
+def _continues(_scene: Scene) -> None:
     pass
 
 
@@ -35,7 +35,7 @@ def _take_over(scene: Scene) -> None:
 
 
 STATES: dict[str, Callable[[Scene], None]] = {
-    "running": _goes_on,
+    "running": _continues,
     "restarted": _restart,
     "taken over": _take_over,
 }
@@ -72,7 +72,7 @@ def test_hub_host_and_status_agree_after(
             assert scene.agent.process_id == process
         if state == "running" and fault in ("refuse", "black hole"):
             for server in SIDES[side]:
-                within(REPAIRED_S, _is_told_once, scene, server)
+                within(REPAIRED_S, _is_reported_once, scene, server)
 
 
 def _play(
@@ -89,14 +89,14 @@ def _play(
     if HOST not in sides:
         drifted = scene.wanted(quiet=False)[0]
         scene.drift(drifted)
-        within(REPAIRED_S, _is_by_nobodys_hand, scene, drifted)
+        within(REPAIRED_S, _is_repaired, scene, drifted)
     hold(fault, wires, ends_at)
 
 
-def _is_by_nobodys_hand(scene: Scene, entry: Entry) -> None:
+def _is_repaired(scene: Scene, entry: Entry) -> None:
     live = scene.lab.host.get(entry.on_host)
     assert content(entry.kind, live) != {"key": "by hand"}
 
 
-def _is_told_once(scene: Scene, server: str) -> None:
+def _is_reported_once(scene: Scene, server: str) -> None:
     assert outages(scene.agent, server) == (1, 1), scene.agent.log_tail()

@@ -192,7 +192,7 @@ def served(lab: Lab, tmp_path: Path) -> Iterator[Served]:
             made.end()
 
 
-def test_agent_goes_on_while_the_hub_is_a_page(served: Served) -> None:
+def test_agent_continues_while_the_hub_is_a_page(served: Served) -> None:
     process = served.agent.process_id
     for name, fault in (FAULTS | GROUPS_AWAY).items():
         kept, there = served.kept(), served.there()

@@ -14,7 +14,7 @@ from e2e.kind import workloads
 from e2e.kind.installed import AGENT, Installed, is_ready, lives
 from e2e.lab import objects
 from e2e.lab.api import Object, collection, path_of
-from e2e.lab.wait import REAL_S, wait_gone, within
+from e2e.lab.wait import REAL_S, wait_until_deleted, within
 from e2e.lab.works import condition
 
 LABEL = "node-restriction.kubernetes.io/branch"
@@ -273,10 +273,10 @@ def test_agent_stays_far_below_its_memory_limit(kind: Installed) -> None:
         assert 0 < held < 0.5 * limit, used
 
 
-def test_virtual_cluster_goes_by_kubectl_delete(kind: Installed) -> None:
+def test_virtual_cluster_is_removed_by_kubectl_delete(kind: Installed) -> None:
     before = staying(kind, "a")
     kind.kubectl("delete", "vc", BRANCHES["b"], "--timeout=300s")
-    wait_gone(kind.hub, f"{CLUSTERS}/{BRANCHES['b']}")
+    wait_until_deleted(kind.hub, f"{CLUSTERS}/{BRANCHES['b']}")
     within(REAL_S, _no_pods, kind, "b")
     assert staying(kind, "a") == before
     assert_ready(kind, "a", 1)

@@ -206,7 +206,7 @@ def test_exec(kind: Installed, alice: HubUser, way: str, protocol: str) -> None:
 
 
 @by_both
-def test_kubectl_speaks_what_it_is_told(kind: Installed, home: Path, way: str) -> None:
+def test_kubectl_uses_the_requested_protocol(kind: Installed, home: Path, way: str) -> None:
     """Carol may only `get` clusters/proxy: streams by WebSocket, which begin with a GET.
 
     So by WebSocket is by WebSocket indeed: where that failed, kubectl would go on to SPDY.

@@ -28,7 +28,7 @@ _NOT_READY = {
 
 
 def clean_up(lab: Lab) -> None:
-    """End the processes and start all deletions; `wait_gone` waits for their end."""
+    """End the processes and start all deletions; `wait_until_deleted` waits for their end."""
     for agent in lab.agents:
         agent.kill()
     for namespace in lab.namespaces:
@@ -47,7 +47,7 @@ def clean_up(lab: Lab) -> None:
         lab.host.delete(f"{NODES}/{node['metadata']['name']}")
 
 
-def wait_gone(lab: Lab) -> None:
+def wait_until_deleted(lab: Lab) -> None:
     """Wait until nothing of a test is left on hub and host."""
 
     def look() -> None:

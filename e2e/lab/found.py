@@ -12,7 +12,7 @@ def is_absent(lab: Lab, group: Group, text: str) -> None:
     assert text in found["message"], found
 
 
-def is_found(lab: Lab, group: Group) -> None:
+def is_discovered(lab: Lab, group: Group) -> None:
     found = condition(lab.cluster(group.name), "GroupPresent")
     assert (found["status"], found["reason"]) == ("True", "Found"), found
 

@@ -29,7 +29,7 @@ def reasons(hub: Api, namespace: str) -> set[str]:
     return {e["reason"] for e in found if 'serviceaccount "default" not found' not in e["message"]}
 
 
-def told_of(hub: Api, template: Object, reason: str, text: str = "") -> Object:
+def event_of_template(hub: Api, template: Object, reason: str, text: str = "") -> Object:
     """Return the one event about a template with a reason, and in its message a text."""
     name, namespace = template["metadata"]["name"], template["metadata"]["namespace"]
     uid = hub.get(path_of(template))["metadata"]["uid"]
@@ -39,7 +39,7 @@ def told_of(hub: Api, template: Object, reason: str, text: str = "") -> Object:
     return found[0]
 
 
-def told_of_work(lab: Lab, group: Group, template: Object, reason: str) -> Object:
+def event_of_work(lab: Lab, group: Group, template: Object, reason: str) -> Object:
     """Return the one event about the Work of a template with a reason."""
     work = next(
         work

@@ -31,9 +31,9 @@ class Pair:
             self.host.create(config_map(edge, "settings", owner=letter))
         gateway.allow_to_impersonate(self.names["a"], ["alice", "root"], ["system:masters", "dev"])
         gateway.allow_to_impersonate(self.names["b"], ["alice"], ["dev"])
-        within(PERIODIC_S, self._assert_impersonators_are_known)
+        within(PERIODIC_S, self._assert_impersonators_are_accepted)
 
-    def _assert_impersonators_are_known(self) -> None:
+    def _assert_impersonators_are_accepted(self) -> None:
         for letter in LETTERS:
             answer = self.ask("/version", letter, kind="impersonator", Impersonate_User="alice")
             assert answer.status == 200

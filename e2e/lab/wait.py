@@ -64,7 +64,7 @@ def within(timeout_s: float, look: Callable[P, T], *args: P.args, **named: P.kwa
         time.sleep(POLL_S)
 
 
-def wait_gone(api: Api, path: str) -> None:
+def wait_until_deleted(api: Api, path: str) -> None:
     """Wait until there is no such object."""
     __tracebackhide__ = True
 

@@ -14,7 +14,7 @@ import click
 
 from e2e.lab.api import Api
 from e2e.lab.audit import LOGS
-from e2e.lab.cleanup import clean_up, wait_gone
+from e2e.lab.cleanup import clean_up, wait_until_deleted
 from e2e.lab.lab import Lab
 from e2e.lab.scene import new_scene
 from e2e.soak.report import HEADER, line, summary
@@ -75,7 +75,7 @@ def _soak(lab: Lab, chosen: random.Random, minutes: float, kills: float) -> list
                 print(line(one), flush=True)
     finally:
         clean_up(lab)
-        wait_gone(lab)
+        wait_until_deleted(lab)
     return found
 
 

@@ -20,7 +20,7 @@ from tests.fakes import served
 from tests.fakes.pages import PageFault
 from tests.fakes.served import Served
 from tests.fakes.storage import Change, NotServedError, Place, StatusError, Storage
-from tests.fakes.watches import Watch, is_asked_for, tell
+from tests.fakes.watches import Watch, is_selected_by, tell
 
 KUBE_SYSTEM_UID = "3f2d9c1e-8a47-4c55-9a0b-6b1f0c2d7e11"
 
@@ -433,7 +433,7 @@ class FakeApiServer:
             items, version = self._pages[token]
         else:
             found = self.storage.matching(place)
-            items = [obj for obj in found if is_asked_for(query, obj)]
+            items = [obj for obj in found if is_selected_by(query, obj)]
             version = self.storage.version
         metadata: Object = {"resourceVersion": str(version)}
         limit = int(query.get("limit") or 0)

@@ -23,8 +23,8 @@ def tell(watch: Watch, change: Change) -> None:
         return
     if watch.place.namespace not in ("", change.place.namespace):
         return
-    now = change.type != "DELETED" and is_asked_for(watch.query, change.obj)
-    before = change.before is not None and is_asked_for(watch.query, change.before)
+    now = change.type != "DELETED" and is_selected_by(watch.query, change.obj)
+    before = change.before is not None and is_selected_by(watch.query, change.before)
     if not now and not before:
         return
     kind = "DELETED" if not now else "MODIFIED" if before else "ADDED"
@@ -34,7 +34,7 @@ def tell(watch: Watch, change: Change) -> None:
 _NOT_IN = re.compile(r"(\S+) notin \((.*)\)")
 
 
-def is_asked_for(query: Mapping[str, str], obj: Object) -> bool:
+def is_selected_by(query: Mapping[str, str], obj: Object) -> bool:
     """Whether selectors of a query select an object; of fields, metadata.name only."""
     field, _, name = query.get("fieldSelector", "").partition("=")
     is_named = field != "metadata.name" or obj["metadata"]["name"] == name

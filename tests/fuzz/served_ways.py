@@ -82,9 +82,9 @@ class Field:
             live = self.host.find(path)
             work = self.hub.live(f"{_WORKS.format('karmada-es-branch-b')}/probe")
             applied = applied_of(work.get("status"))
-            is_told = applied is not None and applied["status"] == "True"
+            was_reported = applied is not None and applied["status"] == "True"
             # A later probe may have come in between.
-            return int(dig(live, "data", "value") or 0) >= number and is_told
+            return int(dig(live, "data", "value") or 0) >= number and was_reported
 
         await self.until(is_applied, f"the neighbour's Work {generation['name']} is not applied")
 
@@ -374,9 +374,9 @@ async def tell(here: Field, batch: Sequence[Told]) -> None:
     await here.neighbour_lives()
     # A spoiled Cluster may end the tenant, and nobody lists its Works then.
     of_clusters = lists.pop((here.hub, _CLUSTERS), [])
-    told = [_tell_lists(here, server, where, seeds) for (server, where), seeds in lists.items()]
+    told = [_spoil_lists(here, server, where, seeds) for (server, where), seeds in lists.items()]
     await asyncio.gather(*told)
-    await _tell_lists(here, here.hub, _CLUSTERS, of_clusters)
+    await _spoil_lists(here, here.hub, _CLUSTERS, of_clusters)
     path = _WORKS.format(vocabulary.execution_namespace(TENANT))
 
     def silent() -> list[str]:
@@ -390,7 +390,7 @@ async def tell(here: Field, batch: Sequence[Told]) -> None:
     await here.neighbour_lives()
 
 
-async def _tell_lists(here: Field, server: FakeApiServer, path: str, seeds: Sequence[int]) -> None:
+async def _spoil_lists(here: Field, server: FakeApiServer, path: str, seeds: Sequence[int]) -> None:
     """Let a collection be listed again, spoiled each time, and look who suffers."""
     for of_seed in seeds:
         told = asyncio.Event()

@@ -9,14 +9,14 @@ from tests.fuzz.served_ways import SERVED_WAYS, SufferedError, Told
 INPUTS = 6
 
 
-async def test_neighbour_goes_on_whatever_the_service_is_told() -> None:
+async def test_neighbour_continues_whatever_the_service_receives() -> None:
     ways = SERVED_WAYS.values()
     batch = [told for way in ways for told in campaign.served_inputs(way, INPUTS, 1)]
     random.Random(1).shuffle(batch)  # noqa: S311 - no secret
     await served_ways.endure(batch)
 
 
-async def test_culprit_of_a_batch_is_found() -> None:
+async def test_culprit_of_a_batch_is_identified() -> None:
     batch: list[Told] = [("work", number) for number in range(33)]
 
     async def run(half: Sequence[Told]) -> None:

@@ -32,7 +32,7 @@ def test_inputs_are_the_same_again_for_a_seed() -> None:
     assert list(campaign.inputs(way, 1, 7, 19)) == list(campaign.inputs(way, 20, 7))[19:]
 
 
-def test_find_is_told_with_what_makes_it_again() -> None:
+def test_find_is_reported_with_what_reproduces_it() -> None:
     def read(value: object) -> None:
         if value != {"a": 1}:
             raise KeyError("b")

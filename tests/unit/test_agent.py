@@ -132,14 +132,14 @@ def test_standby_is_ready_unless_the_hub_would_refuse_it(scene: Scene) -> None:
     assert scene.wrong() == {"hub": "the hub refuses the agent: Unauthorized"}
 
 
-def test_server_that_went_back_in_time_is_a_warning(scene: Scene) -> None:
+def test_rolled_back_server_is_a_warning(scene: Scene) -> None:
     scene.clients.host.history.is_in_doubt = True
     assert scene.wrong() == {}
     text = "the API server of the host went back in time; resyncing everything"
     assert scene.warnings() == {"host": text}
 
 
-def test_virtual_cluster_that_waits_for_its_rights_fails_nobody_else(scene: Scene) -> None:
+def test_virtual_cluster_that_waits_for_its_rights_fails_no_other(scene: Scene) -> None:
     scene.agent._joined.waiting = ["b"]
     text = "waiting for rights on the hub: b; run karmada-vc-agent join"
     assert (scene.wrong(), scene.warnings()) == ({}, {"rights": text})
@@ -157,7 +157,7 @@ def test_right_that_is_missing_for_what_is_served_is_named(scene: Scene) -> None
     assert scene.warnings() == {"rights": f"{told}; a: hub: the agent lacks a rule"}
 
 
-def test_nothing_is_written_to_a_hub_that_has_told_nothing(scene: Scene) -> None:
+def test_nothing_is_written_to_a_hub_that_has_listed_nothing(scene: Scene) -> None:
     scene.agent._fence.offline = MagicMock(is_fencing=False)
     assert scene.agent._fence.of_hub() == ""
     scene.agent._fence.offline = MagicMock(is_fencing=True)

@@ -249,7 +249,7 @@ def test_citations_are_read(text: str, found: list[tuple[str, ...]]) -> None:
         "see docs/adr/9999",
     ],
 )
-def test_a_citation_of_nothing_is_found(text: str) -> None:
+def test_citation_of_nothing_is_detected(text: str) -> None:
     assert len(unresolved("file", text)) == 1
 
 

@@ -89,7 +89,7 @@ def test_main_help_names_the_command() -> None:
     assert "run" in result.output
 
 
-def test_main_help_tells_all_of_each_command() -> None:
+def test_main_help_describes_each_command_in_full() -> None:
     assert "..." not in CliRunner().invoke(main, ["--help"]).output.partition("Commands:")[2]
 
 
@@ -115,7 +115,7 @@ def test_missing_hub_kubeconfig_is_one_line(settings: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("missing", ["--karmada-kubeconfig", "--kubeconfig"])
-def test_kubeconfig_that_is_not_given_is_told_by_its_flag(
+def test_missing_kubeconfig_is_reported_by_its_flag(
     settings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
     for variable in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
@@ -128,7 +128,7 @@ def test_kubeconfig_that_is_not_given_is_told_by_its_flag(
     assert line.endswith(f"not running in a Pod; give {missing}")
 
 
-def test_address_that_is_taken_is_told_without_python() -> None:
+def test_address_in_use_is_reported_without_python() -> None:
     taken = OSError(errno.EADDRINUSE, "error while attempting to bind on address ('::1', 1)")
     assert listen_failure(taken) == "Address already in use"
     unknown = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
@@ -187,14 +187,14 @@ def test_number_that_is_none_is_one_line_too(settings: Path, flag: str) -> None:
     assert line.startswith(f'karmada-vc-agent: flags: {flag}: is "many", must be a')
 
 
-def test_without_a_file_the_flag_to_name_it_is_told() -> None:
+def test_without_a_file_the_flag_to_name_it_is_reported() -> None:
     assert error_of(run()) == (
         "karmada-vc-agent: flags: --config: give the file with the settings, "
         "which lists the virtual clusters"
     )
 
 
-def test_template_that_cannot_be_used_is_told_where_it_was_set(settings: Path) -> None:
+def test_unusable_template_is_reported_where_it_was_set(settings: Path) -> None:
     problem = (
         '"foo" must be {namespace} and {cluster} with a short separator between them: characters '
         'of a-z, 0-9 and "-", without "--"'
@@ -207,7 +207,7 @@ def test_template_that_cannot_be_used_is_told_where_it_was_set(settings: Path) -
     assert error_of(run(*file)) == f"karmada-vc-agent: {settings}: namespaceTemplate: {problem}"
 
 
-def test_duration_that_does_not_go_with_a_default_is_told_where_it_was_set(settings: Path) -> None:
+def test_duration_that_does_not_fit_a_default_is_reported_where_it_was_set(settings: Path) -> None:
     line = error_of(run("--config", str(settings), "--leader-elect-lease-duration", "5s"))
     assert line == (
         "karmada-vc-agent: flags: --leader-elect-lease-duration: leaderElectRenewDeadline is 10s, "

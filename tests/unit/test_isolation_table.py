@@ -26,7 +26,7 @@ def test_outcomes_by_profile_are_those_of_the_docs() -> None:
     ]
 
 
-def test_each_guard_stands_in_the_docs_as_it_holds() -> None:
+def test_each_guard_is_in_the_docs_as_it_holds() -> None:
     found = GUARD_ROW.findall(DOCUMENT.read_text())
     assert {name for name, _, _ in found} == set(Guard)
     for name, shared, strict in found:
@@ -34,6 +34,6 @@ def test_each_guard_stands_in_the_docs_as_it_holds() -> None:
         assert strict == "refused", name
 
 
-def test_no_attempt_stands_there_twice() -> None:
+def test_no_attempt_is_listed_twice() -> None:
     titles = [attempt.title for attempt in (*ATTEMPTS, *BY_PROFILE)]
     assert len(titles) == len(set(titles))

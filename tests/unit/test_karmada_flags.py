@@ -33,7 +33,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["run", *arguments])
 
 
-def test_every_setting_stands_in_the_table_as_one_that_is_here() -> None:
+def test_every_setting_is_in_the_table_as_one_that_is_here() -> None:
     here = {flag for flag, row in documented().items() if row.relation not in ("none", "replaced")}
     assert here == {setting.flag for setting in flags_of(CONFIG)}
 
@@ -51,14 +51,14 @@ def test_defaults_of_the_table_are_those_of_the_settings() -> None:
             assert told == (text.lower() if isinstance(setting.default, bool) else text)
 
 
-def test_every_flag_that_is_not_here_is_known() -> None:
+def test_every_unsupported_flag_is_listed() -> None:
     gone = {flag for flag, row in documented().items() if row.relation in ("none", "replaced")}
     assert gone == set(REPLACED) - {"-v"}
 
 
 @pytest.mark.parametrize("flag", sorted(REPLACED))
 @pytest.mark.parametrize("form", ["{}=x", "{}"])
-def test_flag_that_is_gone_ends_with_what_replaces_it(flag: str, form: str) -> None:
+def test_removed_flag_ends_with_its_replacement(flag: str, form: str) -> None:
     result = run(form.format(flag), "x")
     assert result.exit_code == 2
     last = result.stderr.splitlines()[-1]

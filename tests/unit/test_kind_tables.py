@@ -79,7 +79,7 @@ def test_no_rule_compares_a_kind_by_name(folder: str) -> None:
         'dig(subject, "kind") == "Group" and name',
     ],
 )
-def test_comparison_is_found(source: str) -> None:
+def test_comparison_is_detected(source: str) -> None:
     assert list(comparisons_with_kinds(source)) == [1]
 
 

@@ -120,7 +120,7 @@ def _command_line(pid: int) -> bytes:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_agent_that_is_told_to_end_while_it_loads_ends_well(
+def test_agent_terminated_while_it_loads_exits_cleanly(
     start: Callable[..., "subprocess.Popen[bytes]"], number: signal.Signals
 ) -> None:
     process = start()
@@ -132,7 +132,7 @@ def test_agent_that_is_told_to_end_while_it_loads_ends_well(
 @pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("unshare") is None, reason="only root makes process 1"
 )
-def test_process_1_that_is_told_to_end_while_it_loads_ends_well(
+def test_process_1_terminated_while_it_loads_exits_cleanly(
     start: Callable[..., "subprocess.Popen[bytes]"],
 ) -> None:
     process = start("unshare", "--pid", "--fork", "--kill-child")

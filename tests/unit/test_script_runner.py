@@ -68,7 +68,7 @@ async def test_scripts_run_side_by_side_and_get_their_own_answers(runner: Script
     [ENDLESS, PATHOLOGICAL, BOMB, STUBBORN, STACK_EATER],
     ids=["endless", "pathological", "bomb", "stubborn", "stack"],
 )
-async def test_a_script_that_goes_wrong_is_an_error_and_the_next_one_runs(
+async def test_failing_script_is_an_error_and_the_next_one_runs(
     runner: ScriptRunner, script: str
 ) -> None:
     started = time.monotonic()
@@ -78,7 +78,9 @@ async def test_a_script_that_goes_wrong_is_an_error_and_the_next_one_runs(
     assert await run(runner, ECHO) == {"n": 1}
 
 
-async def test_a_script_over_its_time_is_told_from_one_that_fails(runner: ScriptRunner) -> None:
+async def test_script_over_its_time_is_distinguished_from_one_that_fails(
+    runner: ScriptRunner,
+) -> None:
     with pytest.raises(UnavailableError, match="did not end within 1 s"):
         await run(runner, ENDLESS)
     with pytest.raises(HookError, match="returned nil") as caught:
@@ -97,7 +99,7 @@ async def test_a_slow_script_leaves_a_process_to_the_others(runner: ScriptRunner
     assert await run(runner, ECHO, "slow") == {"n": 1}
 
 
-async def test_the_event_loop_goes_on_while_a_script_runs(runner: ScriptRunner) -> None:
+async def test_event_loop_continues_while_a_script_runs(runner: ScriptRunner) -> None:
     task = asyncio.create_task(run(runner, ENDLESS))
     turns = 0
     while not task.done():
@@ -128,7 +130,7 @@ async def test_close_ends_the_processes(runner: ScriptRunner) -> None:
     assert not is_alive(process_id)
 
 
-async def test_it_is_told_where_processes_come_from_and_go_to() -> None:
+async def test_runner_reports_origin_and_return_of_processes() -> None:
     taken, given_back = list[str](), list[str]()
     runner = ScriptRunner(on_taken=taken.append, on_given_back=given_back.append)
     try:

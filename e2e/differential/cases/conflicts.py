@@ -77,7 +77,7 @@ def foreign_object_is_not_deleted(scene: Scene) -> Play:
     work = scene.work(shapes.config_map(scene))
     yield scene.work_applied(work, "False")
     scene.remove(work)
-    yield scene.work_gone(work)
+    yield scene.work_absent(work)
 
 
 # --- bad manifests ------------------------------------------------------------------------

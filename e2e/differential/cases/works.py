@@ -225,7 +225,7 @@ def work_deleted(scene: Scene) -> Play:
     yield scene.work_applied(work)
     yield scene.on_host(manifest)
     scene.remove(work)
-    yield scene.work_gone(work)
+    yield scene.work_absent(work)
     yield scene.not_on_host(manifest)
 
 
@@ -238,7 +238,7 @@ def work_deleted_while_suspended(scene: Scene) -> Play:
     scene.update(work, {"spec": {"suspendDispatching": True}})
     yield scene.work_has(work, "Dispatching", "False")
     scene.remove(work)
-    yield scene.work_gone(work)
+    yield scene.work_absent(work)
     yield scene.not_on_host(manifest)
 
 
@@ -251,7 +251,7 @@ def work_deleted_without_finalizer(scene: Scene) -> Play:
     yield scene.work_applied(work)
     yield scene.on_host(manifest)
     scene.remove(work)
-    yield scene.work_gone(work)
+    yield scene.work_absent(work)
 
 
 @case
@@ -259,7 +259,7 @@ def work_deleted_that_never_worked(scene: Scene) -> Play:
     work = scene.work(_invalid(scene))
     yield scene.work_applied(work, "False")
     scene.remove(work)
-    yield scene.work_gone(work)
+    yield scene.work_absent(work)
 
 
 @case
@@ -268,7 +268,7 @@ def work_deleted_with_object_gone(scene: Scene) -> Play:
     work = scene.work(manifest, suspendDispatching=True)
     yield scene.work_has(work, "Dispatching", "False")
     scene.remove(work)
-    yield scene.work_gone(work)
+    yield scene.work_absent(work)
 
 
 @case
@@ -285,7 +285,7 @@ def work_of_unmanaged_object_deleted(scene: Scene) -> Play:
         manifest, lambda live: "karmada.io/managed" not in (live["metadata"].get("labels") or {})
     )
     scene.remove(work)
-    yield scene.work_gone(work)
+    yield scene.work_absent(work)
 
 
 @case
@@ -296,7 +296,7 @@ def work_preserved(scene: Scene) -> Play:
     yield scene.work_applied(work)
     yield scene.on_host(manifest)
     scene.remove(work)
-    yield scene.work_gone(work)
+    yield scene.work_absent(work)
     yield scene.on_host(
         manifest, lambda live: "karmada.io/managed" not in live["metadata"]["labels"]
     )
@@ -326,7 +326,7 @@ def preserved_object_vanished(scene: Scene) -> Play:
     scene.delete_on_host(manifest)
     yield scene.not_on_host(manifest)
     scene.remove(work)
-    yield scene.is_marked_or_gone(work)
+    yield scene.is_marked_or_deleted(work)
 
 
 @case

@@ -27,7 +27,7 @@ def everything(owner: PolicyOwner = OWNER) -> list[Object]:
     return policies(owner, "v1beta1")
 
 
-def test_no_policy_is_without_a_binding_and_none_comes_after_its_binding() -> None:
+def test_every_policy_has_a_binding_and_precedes_it() -> None:
     seen = set()
     bound = set()
     for obj in everything():

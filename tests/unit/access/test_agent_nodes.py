@@ -81,6 +81,6 @@ def test_nodes_by_name_are_avoided_one_by_one() -> None:
     assert "matchFields" not in term()
 
 
-def test_labels_of_groups_that_are_found_are_avoided_whatever_their_value() -> None:
+def test_labels_of_discovered_groups_are_avoided_whatever_their_value() -> None:
     found = term(group_labels=("branch",))["matchExpressions"]
     assert found[2:] == [{"key": "branch", "operator": "DoesNotExist"}]

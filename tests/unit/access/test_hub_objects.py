@@ -125,7 +125,7 @@ def test_works_are_created_only_for_collected_endpoint_slices() -> None:
     )
 
 
-def test_rule_that_would_name_nobody_is_left_out() -> None:
+def test_rule_that_would_name_no_one_is_left_out() -> None:
     for rule in all_rules(access_of("edge", (), objects=True)):
         if rule["apiGroups"] == ["cluster.karmada.io"]:
             assert rule["verbs"] == ["create", "list", "watch"]
@@ -158,7 +158,7 @@ def test_any_name_is_every_name_and_no_other_kind() -> None:
     assert kinds[0] == kinds[1]
 
 
-def test_a_role_tells_whom_it_names() -> None:
+def test_role_lists_the_clusters_it_names() -> None:
     role = next(obj for obj in hub_objects(ACCESS) if obj["kind"] == "ClusterRole")
     assert named_clusters(role) == ["branch-a", "branch-b"]
 
@@ -192,7 +192,7 @@ def test_gateway_opens_the_secrets_of_its_own_clusters_and_one_role() -> None:
     assert patch["resourceNames"] == ["vc-agent:edge:unified-auth"]
 
 
-def test_role_that_karmada_looks_at_is_bound_to_nobody() -> None:
+def test_role_that_karmada_checks_is_bound_to_no_one() -> None:
     on = access_of("edge", ("branch-a",), gateway=True)
     (rule,) = rules_of(on, "ClusterRole vc-agent:edge:unified-auth")
     assert (rule["resources"], rule["resourceNames"]) == (["clusters/proxy"], ["branch-a"])

@@ -41,7 +41,7 @@ def owner(vc: VirtualCluster, tenancy: str) -> PolicyOwner:
         (("ProxySnippets",), ("ExternalAddresses",), [LOOSE, TIGHT]),
     ],
 )
-def test_policies_that_let_tenants_through_by_other_settings_are_told(
+def test_policies_that_let_tenants_through_by_other_settings_are_reported(
     tenancy: str, policies: tuple[str, ...], settings: tuple[str, ...], told: list[str]
 ) -> None:
     known = owner(virtual_cluster("a", allow=policies), tenancy)

@@ -84,7 +84,7 @@ def test_what_is_allowed_to_works_is_allowed_to_tenants(allowed: str, gone: set[
     assert held_by(virtual_cluster("a", allow=(allowed,)), STRICT) == ALL - gone
 
 
-def test_a_policy_that_holds_nobody_to_it_is_as_in_shared() -> None:
+def test_policy_that_binds_no_one_is_as_in_shared() -> None:
     spec = policy()
     assert len(spec["validations"]) == 5
     assert "cluster" not in {each["name"] for each in spec["variables"]}
@@ -162,7 +162,7 @@ def test_routes_are_held_to_what_they_may_say_of_hosts_names_and_addresses() -> 
     assert cel_list(DNS_NAMES) in rule_about(whole, Guard.EXTERNAL_DNS)["expression"]
 
 
-def test_whose_a_namespace_is_stands_on_its_label() -> None:
+def test_owner_of_a_namespace_is_on_its_label() -> None:
     variables = {each["name"]: each["expression"] for each in policy(*ALL)["variables"]}
     label = "namespaceObject.metadata.labels['virtualcluster.kubeedge.io/cluster']"
     assert variables["cluster"] == label
@@ -213,7 +213,7 @@ def test_what_is_refused_everybody_is_let_through_where_it_is_allowed_only() -> 
     ]
 
 
-def test_a_virtual_cluster_of_which_nothing_is_known_is_let_through_with_nothing() -> None:
+def test_unlisted_virtual_cluster_has_no_exceptions() -> None:
     spec = policy("ExternalDNS/services/a")
     assert [each["expression"] for each in spec["validations"][:5]] == [
         each["expression"] for each in policy()["validations"]

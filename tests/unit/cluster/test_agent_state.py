@@ -53,7 +53,7 @@ async def test_record_is_there_after_a_restart(client: ApiClient, state: AgentSt
     assert again.clusters() == {"branch-a": RECORD}
 
 
-async def test_known_record_costs_no_request(host: FakeApiServer, state: AgentState) -> None:
+async def test_cached_record_costs_no_request(host: FakeApiServer, state: AgentState) -> None:
     await state.remember("branch-a", RECORD)
     host.requests.clear()
     await state.remember("branch-a", RECORD)
@@ -115,7 +115,7 @@ async def test_template_is_no_record_of_a_cluster(state: AgentState) -> None:
     "value",
     ["", "no json", "[]", "7", "{}", '{"uid": 7, "settings": "s"}', "[" * 3000, r'"\ud83d"'],
 )
-async def test_record_that_somebody_spoiled_counts_as_absent_and_is_told(
+async def test_spoiled_record_counts_as_absent_and_is_reported(
     host: FakeApiServer, client: ApiClient, caplog: pytest.LogCaptureFixture, value: str
 ) -> None:
     host.seed(objects.namespace("agents"))
@@ -130,7 +130,7 @@ async def test_record_that_somebody_spoiled_counts_as_absent_and_is_told(
     assert (await after_restart(client)).cluster("branch-a") == RECORD
 
 
-async def test_state_that_somebody_deletes_is_written_anew_with_what_it_had(
+async def test_deleted_state_is_written_again_with_its_content(
     host: FakeApiServer, client: ApiClient, state: AgentState
 ) -> None:
     await state.remember("branch-a", RECORD)

@@ -41,7 +41,7 @@ def test_half_a_claim_is_none(missing: str) -> None:
     assert claim_of(obj) is None
 
 
-def test_claim_without_an_agent_belongs_to_nobody(store: Store[Object], claims: Claims) -> None:
+def test_claim_without_an_agent_belongs_to_no_one(store: Store[Object], claims: Claims) -> None:
     obj = objects.claimed()
     del obj["metadata"]["labels"][AGENT_LABEL]
     store.apply(at(1, obj))
@@ -49,14 +49,16 @@ def test_claim_without_an_agent_belongs_to_nobody(store: Store[Object], claims: 
     assert claims.of("branch-a") == {}
 
 
-def test_claim_comes_and_goes_with_its_namespace(store: Store[Object], claims: Claims) -> None:
+def test_claim_is_added_and_removed_with_its_namespace(
+    store: Store[Object], claims: Claims
+) -> None:
     store.apply(at(1, objects.claimed()))
     assert claims.of("branch-a") == {"edge": "edge-v-branch-a"}
     store.remove(at(2, objects.claimed()))
     assert claims.of("branch-a") == {}
 
 
-def test_claim_is_found_by_its_host_namespace(store: Store[Object], claims: Claims) -> None:
+def test_claim_is_returned_by_its_host_namespace(store: Store[Object], claims: Claims) -> None:
     store.apply(at(1, objects.claimed()))
     store.apply(at(2, objects.claimed(virtual="theirs", agent="another")))
     assert claims.on("edge-v-branch-a") == Claim("branch-a", EDGE, AGENT)
@@ -64,7 +66,7 @@ def test_claim_is_found_by_its_host_namespace(store: Store[Object], claims: Clai
     assert claims.on("absent") is None
 
 
-def test_claim_goes_with_its_labels(store: Store[Object], claims: Claims) -> None:
+def test_claim_is_removed_with_its_labels(store: Store[Object], claims: Claims) -> None:
     store.apply(at(1, objects.claimed()))
     store.apply(at(2, objects.namespace("edge-v-branch-a")))
     assert claims.of("branch-a") == {}

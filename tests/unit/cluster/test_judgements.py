@@ -51,7 +51,7 @@ def test_listeners_hear_of_another_status_only() -> None:
     assert heard == ["branch-a"] * 3
 
 
-async def test_refusal_is_told_once_the_patience_of_the_hub_is_over(
+async def test_refusal_is_reported_once_the_patience_of_the_hub_is_over(
     contact: HubContact, clock: Clock
 ) -> None:
     assert await contact.track("branch-a", LEASE, write()) == "written"
@@ -91,7 +91,7 @@ async def test_what_is_forgotten_is_not_missed(contact: HubContact, clock: Clock
     assert contact.problem() is None
 
 
-async def test_contact_with_one_cluster_is_known(contact: HubContact, clock: Clock) -> None:
+async def test_contact_with_one_cluster_is_recorded(contact: HubContact, clock: Clock) -> None:
     assert contact.silent_s("branch-a") is None
     await contact.track("branch-a", STATUS, write())
     assert contact.silent_s("branch-a") is None, "what was sent need not be accepted"

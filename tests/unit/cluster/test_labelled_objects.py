@@ -31,14 +31,14 @@ async def test_kind_whose_own_server_is_away_is_passed_over(world: World) -> Non
     assert await listed(world) == ["urgent"]
 
 
-async def test_kind_of_kubernetes_that_is_away_is_told(world: World) -> None:
+async def test_kind_of_kubernetes_that_is_away_is_reported(world: World) -> None:
     seed(world)
     world.host.fail(503, method="GET", path="/apis/batch/v1/jobs", times=9)
     with pytest.raises(ApiError):
         await listed(world)
 
 
-async def test_custom_kind_that_is_away_is_told(world: World) -> None:
+async def test_custom_kind_that_is_away_is_reported(world: World) -> None:
     """A proxy responds so as well, and a kind with a definition has no server of its own."""
     definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
     world.host.seed({**definition, "metadata": {"name": "widgets.example.com"}})
@@ -48,7 +48,7 @@ async def test_custom_kind_that_is_away_is_told(world: World) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
-async def test_page_in_place_of_a_list_is_told(world: World, page: PageFault) -> None:
+async def test_page_in_place_of_a_list_is_reported(world: World, page: PageFault) -> None:
     seed(world)
     served = await world.host_discovery.refresh()
     world.host.answer(page.body, page.code, times=1_000_000)

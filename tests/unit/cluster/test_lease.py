@@ -71,7 +71,7 @@ async def test_lease_is_sent_without_who_wrote_which_field(
     assert world.hub.writes()[-1].body["metadata"]["managedFields"] == [{}]
 
 
-async def test_only_renewals_that_succeeded_are_told(world: World) -> None:
+async def test_only_successful_renewals_are_reported(world: World) -> None:
     world.register()
     world.look()
     told: list[str] = []
@@ -149,7 +149,7 @@ async def test_lease_that_was_collected_is_made_again(
 
 
 @pytest.mark.parametrize("status", ["False", "Unknown"])
-async def test_lease_goes_on_while_the_cluster_is_not_ready(
+async def test_lease_continues_while_the_cluster_is_not_ready(
     world: World, controller: ClusterLeaseController, status: str
 ) -> None:
     world.register(ready=status)
@@ -184,7 +184,7 @@ async def test_cluster_registered_again_gets_a_fresh_lease(
     assert owner["uid"] == again["metadata"]["uid"]
 
 
-async def test_process_in_doubt_renews_as_long_as_nobody_else_does(
+async def test_process_in_doubt_renews_as_long_as_no_other_does(
     world: World, controller: ClusterLeaseController, clock: Clock
 ) -> None:
     await controller.reconcile("branch-a")
@@ -194,7 +194,7 @@ async def test_process_in_doubt_renews_as_long_as_nobody_else_does(
     assert world.hub.live(LEASE)["spec"]["renewTime"] == "2026-01-01T00:00:10.000000Z"
 
 
-async def test_process_in_doubt_stands_back_for_a_standby_that_took_over(
+async def test_process_in_doubt_yields_to_a_standby_that_took_over(
     world: World, controller: ClusterLeaseController, clock: Clock
 ) -> None:
     is_certain = True
@@ -227,7 +227,7 @@ async def test_lead_that_is_certain_again_takes_the_lease_back(
     assert holder == "second"
 
 
-async def test_standby_whose_clock_is_behind_goes_on_from_where_the_lease_was(
+async def test_standby_whose_clock_is_behind_continues_from_the_lease(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Karmada counts a renewal only if the time grew; else it calls the Cluster Unknown."""
@@ -257,7 +257,7 @@ async def test_standby_whose_clock_is_behind_goes_on_from_where_the_lease_was(
     assert [r.__dict__["behind_s"] for r in warned] == [150.0]
 
 
-async def test_lease_older_than_we_wrote_it_says_that_the_hub_went_back(
+async def test_lease_older_than_we_wrote_it_says_that_the_hub_was_rolled_back(
     world: World, clock: Clock, controller: ClusterLeaseController
 ) -> None:
     """Also where the versions of the hub have grown past where they were."""
@@ -274,7 +274,7 @@ async def test_lease_older_than_we_wrote_it_says_that_the_hub_went_back(
     assert world.hub_client.history.is_in_doubt
 
 
-async def test_lease_that_somebody_else_changed_says_nothing_of_the_time(
+async def test_lease_of_another_writer_says_nothing_about_the_time(
     world: World, controller: ClusterLeaseController
 ) -> None:
     await controller.reconcile("branch-a")
@@ -285,7 +285,7 @@ async def test_lease_that_somebody_else_changed_says_nothing_of_the_time(
     assert not world.hub_client.history.is_in_doubt
 
 
-async def test_lease_of_a_virtual_cluster_that_is_served_no_more_names_nobody(
+async def test_lease_of_an_unserved_virtual_cluster_names_no_one(
     world: World, controller: ClusterLeaseController, clock: Clock
 ) -> None:
     await controller.reconcile("branch-a")

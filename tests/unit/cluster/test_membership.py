@@ -77,7 +77,7 @@ def test_node_moves_with_its_labels(nodes: Nodes) -> None:
     assert nodes.told == ["site", "site", "rack"]
 
 
-def test_node_that_goes_belongs_to_nobody(nodes: Nodes) -> None:
+def test_deleted_node_belongs_to_no_one(nodes: Nodes) -> None:
     nodes.put("n1", {"site": "one"})
     nodes.remove("n1")
     assert nodes.names("site") == []
@@ -85,7 +85,7 @@ def test_node_that_goes_belongs_to_nobody(nodes: Nodes) -> None:
     assert nodes.told == ["site", "site"]
 
 
-def test_heartbeat_is_not_told(nodes: Nodes) -> None:
+def test_heartbeat_is_not_notified(nodes: Nodes) -> None:
     nodes.put("n1", {"site": "one"})
     nodes.told.clear()
     nodes.put("n1", {"site": "one"})
@@ -100,7 +100,7 @@ def test_listener_that_fails_costs_no_other_one(nodes: Nodes) -> None:
     assert told == nodes.told == ["site"]
 
 
-def test_change_of_readiness_is_told(nodes: Nodes) -> None:
+def test_change_of_readiness_is_notified(nodes: Nodes) -> None:
     nodes.put("n1", {"site": "one"})
     nodes.told.clear()
     nodes.put("n1", {"site": "one"}, ready="False")
@@ -128,7 +128,7 @@ def test_shared_node_counts_for_the_older_cluster(created: dict[str, str], owner
     assert nodes.membership.lost_node(owner) is None
 
 
-def test_overlap_is_known_to_both_with_the_other_name(nodes: Nodes) -> None:
+def test_overlap_is_reported_to_both_with_the_other_name(nodes: Nodes) -> None:
     nodes.put("n1", BOTH)
     nodes.put("n2", {"site": "one"})
     assert nodes.membership.overlaps("site") == [("n1", "rack")]
@@ -160,7 +160,7 @@ def test_changed_selector_lets_nodes_go_and_takes_others(nodes: Nodes) -> None:
     assert nodes.names("site") == ["n2", "n3"]
 
 
-def test_virtual_cluster_that_goes_leaves_its_nodes_to_others(nodes: Nodes) -> None:
+def test_removed_virtual_cluster_leaves_its_nodes_to_others(nodes: Nodes) -> None:
     nodes.put("n1", BOTH)
     assert nodes.names("rack") == ["n1"]
     nodes.told.clear()
@@ -171,7 +171,7 @@ def test_virtual_cluster_that_goes_leaves_its_nodes_to_others(nodes: Nodes) -> N
     assert set(nodes.told) == {"rack", "site"}
 
 
-def test_virtual_cluster_that_comes_finds_its_nodes_and_tells_who_shares_them() -> None:
+def test_added_virtual_cluster_finds_its_nodes_and_names_who_shares_them() -> None:
     nodes = Nodes({"site": "2026-01-01T00:00:00Z"})
     nodes.virtual_clusters.replace_all([SITE])
     nodes.put("n1", BOTH)
@@ -182,7 +182,7 @@ def test_virtual_cluster_that_comes_finds_its_nodes_and_tells_who_shares_them() 
     assert set(nodes.told) == {"rack", "site"}
 
 
-def test_change_of_other_settings_is_told_and_looks_at_no_node(
+def test_change_of_other_settings_is_notified_and_checks_no_node(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nodes.put("n1", {"site": "one"})
@@ -193,7 +193,7 @@ def test_change_of_other_settings_is_told_and_looks_at_no_node(
     assert nodes.names("site") == ["n1"]
 
 
-def test_whoever_shares_a_node_is_told_where_seniority_may_be_another() -> None:
+def test_sharers_of_a_node_are_notified_where_seniority_may_differ() -> None:
     nodes = Nodes()
     nodes.put("n1", {"site": "one"})
     nodes.put("n2", BOTH)

@@ -138,7 +138,7 @@ def test_condition_says_what_is_missing_until_it_is_not(
 
 
 @pytest.mark.parametrize(("method", "name"), [("GET", "/spared"), ("POST", ""), ("GET", "/other")])
-def test_a_right_that_can_be_spared_fails_nobody(world: World, method: str, name: str) -> None:
+def test_optional_right_fails_no_one(world: World, method: str, name: str) -> None:
     """As that to the Secrets of the checkpoint; creating is not confined by name."""
     need = need_of(method, f"/api/v1/namespaces/agents/secrets{name}")
     assert need is not None

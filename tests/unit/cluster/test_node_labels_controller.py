@@ -72,7 +72,7 @@ async def test_node_that_is_right_costs_no_request() -> None:
         assert world.host.requests == []
 
 
-async def test_node_that_goes_meanwhile_is_fine() -> None:
+async def test_node_deleted_meanwhile_is_fine() -> None:
     async with new_world(BY_NAME) as world:
         world.host.seed(objects.node("n1"))
         world.look()
@@ -91,7 +91,7 @@ async def test_other_labels_of_the_node_stay() -> None:
         assert labels_of(live) == {"kubernetes.io/hostname": "n1", MEMBERSHIP_LABEL: "named"}
 
 
-async def test_label_is_told_once_the_host_took_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_label_is_logged_once_the_host_accepted_it(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, host_objects.__name__)
     async with new_world(BY_NAME) as world:
         world.host.seed(objects.node("n1"), objects.node("n2", {MEMBERSHIP_LABEL: "named"}))

@@ -38,7 +38,7 @@ def api_server(*arguments: str, name: str = "kube-apiserver-1", field: str = "co
         ([api_server(ON), api_server(name="kube-apiserver-2")], False),
     ],
 )
-async def test_plugin_is_known_from_how_the_api_servers_were_started(
+async def test_plugin_is_detected_from_the_flags_of_the_api_servers(
     world: World,
     pods: list[Object],
     expected: bool | None,
@@ -49,7 +49,7 @@ async def test_plugin_is_known_from_how_the_api_servers_were_started(
     assert trust.node_restriction is expected
 
 
-async def test_what_was_known_stays_while_nobody_answers(world: World) -> None:
+async def test_detected_state_stays_while_no_one_responds(world: World) -> None:
     world.host.seed(api_server(ON))
     trust = NodeTrust(world.host_client, world.nodes)
     await trust.check()
@@ -64,7 +64,7 @@ def node(name: str, version: str, labels: dict[str, str] | None = None) -> Node:
     return msgspec.convert(made, Node)
 
 
-def test_edges_are_known_by_label_or_by_what_their_kubelet_says() -> None:
+def test_edges_are_recognised_by_label_or_by_their_kubelet() -> None:
     assert is_kubeedge(node("n1", "v1.30.7-kubeedge-v1.20.0"))
     assert is_kubeedge(node("n1", "v1.34.4", EDGE))
     assert not is_kubeedge(node("n1", "v1.34.4"))
@@ -84,7 +84,7 @@ async def test_host_has_kubeedge_as_long_as_it_has_an_edge(world: World) -> None
     ("labels", "reason"),
     [({"branch": "a"}, "NodeOfGroup"), (EDGE, "EdgeNode")],
 )
-async def test_agent_on_a_node_that_tenants_may_hold_is_told_until_it_moves(
+async def test_agent_on_a_node_that_tenants_may_hold_is_reported_until_it_moves(
     world: World, caplog: pytest.LogCaptureFixture, labels: dict[str, str], reason: str
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -104,7 +104,7 @@ async def test_agent_on_a_node_that_tenants_may_hold_is_told_until_it_moves(
     assert found["status"] == "True"
 
 
-async def test_agent_that_does_not_know_its_node_tells_nothing(world: World) -> None:
+async def test_agent_without_its_node_name_reports_nothing(world: World) -> None:
     assert Reported(world, "AgentApart").condition(world.vc(), {}) == []
 
 
@@ -115,7 +115,7 @@ async def test_agent_that_does_not_know_its_node_tells_nothing(world: World) -> 
         (EDGE, "which is an edge node"),
     ],
 )
-async def test_agent_of_tenants_that_trust_nobody_does_not_start_there(
+async def test_agent_of_distrusting_tenants_does_not_start_there(
     world: World, labels: dict[str, str], problem: str
 ) -> None:
     world.host.seed(objects.node("n1", labels), objects.node("n2"))

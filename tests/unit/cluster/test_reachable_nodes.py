@@ -51,7 +51,7 @@ def setting(world: World) -> Setting:
     return Setting(world)
 
 
-def test_first_look_counts_at_once_and_only_what_is_wrong_is_told(setting: Setting) -> None:
+def test_first_check_counts_at_once_and_only_problems_are_reported(setting: Setting) -> None:
     setting.has("True")
     assert setting.judge() == "NodesReady"
     assert setting.told == []
@@ -89,7 +89,7 @@ def test_link_that_flaps_changes_nothing(setting: Setting) -> None:
     assert setting.told == []
 
 
-def test_other_reason_for_the_same_is_told(setting: Setting) -> None:
+def test_other_reason_for_the_same_is_reported(setting: Setting) -> None:
     setting.has("False")
     assert setting.judge() == "NoNodeReady"
     setting.has()
@@ -97,7 +97,7 @@ def test_other_reason_for_the_same_is_told(setting: Setting) -> None:
     assert setting.told == ["NoNodeReady", "NoNodes"]
 
 
-def test_restart_tells_nothing_that_the_cluster_says_already(
+def test_restart_reports_nothing_that_the_cluster_says_already(
     setting: Setting, caplog: pytest.LogCaptureFixture
 ) -> None:
     setting.has("False")

@@ -176,7 +176,7 @@ async def test_id_that_another_name_has_is_not_registered_twice(world: World) ->
     assert world.hub.find(CLUSTER) is None
 
 
-async def test_nothing_is_registered_before_the_hub_has_told_of_the_name(world: World) -> None:
+async def test_nothing_is_registered_before_the_hub_has_listed_the_name(world: World) -> None:
     made, _ = await controller(world)
     world.parts.common.stores.clusters.has_listed = lambda _: False
     with pytest.raises(NotReadyError, match=r"has not listed cluster\(branch-a\)"):
@@ -217,7 +217,7 @@ async def test_cluster_that_vanished_is_registered_again(world: World) -> None:
     assert world.hub.find(CLUSTER)
 
 
-async def test_deletion_is_remembered_although_the_cluster_was_gone_before_it_was_looked_at(
+async def test_deletion_is_recorded_although_the_cluster_was_removed_unseen(
     world: World,
 ) -> None:
     await register(world)
@@ -258,7 +258,7 @@ async def test_cluster_deleted_on_the_hub_stays_deleted_over_restarts(
     assert any("Not registering a Cluster" in message for message in caplog.messages)
 
 
-async def test_cluster_deleted_on_the_hub_comes_back_with_new_settings(world: World) -> None:
+async def test_cluster_deleted_on_the_hub_returns_with_new_settings(world: World) -> None:
     await deleted(world)
     world.virtual_clusters.put(RICH)
     await register(world)
@@ -291,7 +291,7 @@ async def test_virtual_cluster_that_left_while_it_was_not_served_stays_away(worl
     assert world.parts.common.registrations.stays_away("branch-a")
 
 
-async def test_cluster_deleted_on_the_hub_comes_back_once_when_told_so(world: World) -> None:
+async def test_cluster_deleted_on_the_hub_returns_once_on_request(world: World) -> None:
     await deleted(world)
     made, _ = await controller(world, reregister=("branch-a",))
     await made.reconcile("branch-a")
@@ -312,7 +312,7 @@ async def test_cluster_that_is_being_deleted_is_not_changed(world: World) -> Non
     assert world.hub.writes() == []
 
 
-async def test_cluster_found_without_a_record_is_taken_over_and_remembered(world: World) -> None:
+async def test_cluster_without_a_record_is_taken_over_and_recorded(world: World) -> None:
     world.register()
     made, state = await controller(world)
     await made.reconcile("branch-a")
@@ -382,7 +382,7 @@ def test_digest_of_settings_changes_with_any_of_them_and_not_with_their_order() 
     assert settings_digest(RICH) != settings_digest(objects.virtual_cluster("branch-a"))
 
 
-async def test_cluster_tells_which_agent_serves_it(world: World) -> None:
+async def test_cluster_says_which_agent_serves_it(world: World) -> None:
     world.restart(agent_name="one")
     await register(world)
     assert annotations_of(world.hub.live(CLUSTER)) == {AGENT_ANNOTATION: "agents/one"}
@@ -436,7 +436,7 @@ async def test_what_leave_noted_is_kept_when_the_deletion_is_noted(world: World)
     assert world.host.requests == []
 
 
-async def test_virtual_cluster_that_comes_back_is_told_again_why_it_is_not_registered(
+async def test_returning_virtual_cluster_is_again_reported_as_unregistered(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.hub.seed(objects.cluster("branch-a", "another-id"))
@@ -450,7 +450,7 @@ async def test_virtual_cluster_that_comes_back_is_told_again_why_it_is_not_regis
     assert caplog.messages.count("Not registered") == 2
 
 
-async def test_trouble_is_known_until_it_is_over(world: World) -> None:
+async def test_trouble_is_reported_until_it_is_over(world: World) -> None:
     world.hub.seed(objects.cluster("branch-a", "somebody-else"))
     made, _ = await controller(world)
     registrations = world.parts.common.registrations

@@ -24,7 +24,7 @@ def test_end_drops_all_that_is_kept_of_one() -> None:
     assert ended == ["branch-a"] * 2
 
 
-def test_what_comes_after_the_end_is_kept_until_the_next() -> None:
+def test_value_added_after_the_end_is_kept_until_the_next() -> None:
     scopes = Scopes()
     each = scopes.keep_each(list[str])
     each["branch-a"].append("before")

@@ -259,7 +259,7 @@ async def test_cluster_whose_host_is_away_keeps_all_but_ready(setting: Setting) 
     assert setting.condition("CompleteAPIEnablements") == ("True", "Complete")
 
 
-async def test_host_that_goes_away_for_a_moment_changes_nothing(world: World) -> None:
+async def test_host_that_is_away_for_a_moment_changes_nothing(world: World) -> None:
     world.register(ready="True")
     setting = Setting(world, DAMPED)
     await setting.sync()
@@ -285,7 +285,7 @@ async def test_host_that_stays_away_makes_the_cluster_not_ready_after_its_time(
         assert setting.condition() == ("False", "ClusterNotReachable")
 
 
-async def test_host_that_comes_back_is_not_ready_at_once(world: World) -> None:
+async def test_host_that_returns_is_not_ready_at_once(world: World) -> None:
     world.register(ready="True")
     setting = Setting(world, Thresholds(success_s=30.0, failure_s=0.0))
     await setting.sync()
@@ -413,7 +413,7 @@ async def test_cluster_changed_meanwhile_is_not_overwritten(setting: Setting) ->
     assert setting.condition() == ("True", "ClusterReady")
 
 
-async def test_cluster_that_goes_meanwhile_is_fine(setting: Setting) -> None:
+async def test_cluster_deleted_meanwhile_is_fine(setting: Setting) -> None:
     setting.world.hub.before(
         "PATCH", f"{CLUSTER}/status", lambda: setting.world.hub.remove(CLUSTER)
     )
@@ -463,7 +463,7 @@ async def test_each_write_says_when_the_host_was_looked_at_and_the_hub_was_reach
     }
 
 
-async def test_version_is_asked_for_once_a_minute(setting: Setting) -> None:
+async def test_version_is_requested_once_a_minute(setting: Setting) -> None:
     await setting.sync()
     setting.world.host.version = {"gitVersion": "v1.35.0"}
     setting.clock.advance(59.0)
@@ -529,7 +529,7 @@ async def test_group_without_a_ready_node_stays_ready_and_says_so() -> None:
         assert setting.nodes_told == ["NoNodes"]
 
 
-async def test_cluster_without_a_ready_node_is_not_ready_where_that_is_asked_for() -> None:
+async def test_cluster_without_a_ready_node_is_not_ready_where_required() -> None:
     vc = objects.virtual_cluster(ready_when_unreachable=False)
     async with new_world(vc, controllers="*") as world:
         world.register(ready=None)
@@ -585,7 +585,7 @@ async def test_leaving_cluster_whose_works_only_the_hub_can_finalise_is_not_read
     assert damped.condition() == ("False", "ClusterLeaving")
 
 
-async def test_each_sync_is_told_with_the_status_it_came_to(setting: Setting) -> None:
+async def test_each_sync_is_reported_with_its_resulting_status(setting: Setting) -> None:
     await setting.sync()
     await setting.sync()
     setting.world.host.health = {"/readyz": 500}
@@ -600,7 +600,7 @@ async def test_each_sync_is_told_with_the_status_it_came_to(setting: Setting) ->
     ]
 
 
-async def test_cluster_that_is_gone_is_told_as_forgotten(setting: Setting) -> None:
+async def test_deleted_cluster_is_reported_as_forgotten(setting: Setting) -> None:
     setting.world.hub.remove(f"{CLUSTERS_PATH}/branch-a")
     assert await setting.sync() is None
     assert setting.told == [("branch-a", "forgotten", None)]

@@ -37,7 +37,7 @@ def test_older_source_wins_a_name_and_gives_it_up_to_the_younger() -> None:
     assert "b" in given
 
 
-def test_what_was_served_before_is_told_once() -> None:
+def test_already_served_one_is_not_notified_again() -> None:
     registry = VirtualClusters([A])
     changes: list[tuple[VirtualCluster | None, VirtualCluster | None]] = []
     registry.changed.subscribe(lambda old, new: changes.append((old, new)))
@@ -95,7 +95,7 @@ def test_first_of_one_source_keeps_its_names() -> None:
     assert given.rival("b") is given
 
 
-def test_it_is_told_which_name_is_taken_and_who_has_it() -> None:
+def test_taken_name_is_reported_with_its_holder() -> None:
     sources = VirtualClusterSources(VirtualClusters())
     file, given = sources.add("the settings file", [B]), sources.add("another object")
     for vc in (OTHER_B, SHOP, C):

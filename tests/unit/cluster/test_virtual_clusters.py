@@ -22,7 +22,7 @@ class Heard:
         self.seen.append(list(self._registry))
 
 
-def test_differences_are_told_once_all_of_them_are_in_place() -> None:
+def test_differences_are_notified_once_all_of_them_are_in_place() -> None:
     registry = VirtualClusters([A, B])
     heard = Heard(registry)
     registry.replace_all([OTHER_B, C])
@@ -32,7 +32,7 @@ def test_differences_are_told_once_all_of_them_are_in_place() -> None:
     assert dict(registry) == {"b": OTHER_B, "c": C}
 
 
-def test_the_same_again_is_told_to_nobody() -> None:
+def test_unchanged_virtual_cluster_notifies_no_one() -> None:
     registry = VirtualClusters([A, B])
     heard = Heard(registry)
     registry.replace_all([B, A])
@@ -55,7 +55,7 @@ def test_listener_that_fails_costs_neither_others_nor_other_virtual_clusters() -
     assert len(registry) == 2
 
 
-def test_registry_may_change_while_somebody_iterates() -> None:
+def test_registry_may_change_during_an_iteration() -> None:
     registry = VirtualClusters([A, B])
     seen = []
     for name in registry:

@@ -19,7 +19,7 @@ contexts: [{name: x, context: {cluster: c, user: u}}]
 """
 
 
-async def test_refused_credential_is_told_with_server_and_kubeconfig(
+async def test_refused_credential_is_reported_with_server_and_kubeconfig(
     host: FakeApiServer, client: ApiClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
     host.fail(401, "Unauthorized", message="Unauthorized")
@@ -33,7 +33,7 @@ async def test_refused_credential_is_told_with_server_and_kubeconfig(
     )
 
 
-async def test_missing_right_is_told_with_the_server(
+async def test_missing_right_is_reported_with_the_server(
     host: FakeApiServer, client: ApiClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
     denied = 'namespaces is forbidden: User "u" cannot list resource "namespaces" in API group ""'
@@ -44,7 +44,7 @@ async def test_missing_right_is_told_with_the_server(
     assert told.startswith("karmada-vc-agent: host: forbidden: the account used needs rule {")
 
 
-async def test_path_that_is_not_served_is_told_with_the_server(
+async def test_unserved_path_is_reported_with_the_server(
     host: FakeApiServer, client: ApiClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
     host.answer(b"404 page not found", 404)
@@ -56,7 +56,7 @@ async def test_path_that_is_not_served_is_told_with_the_server(
     )
 
 
-def test_server_that_is_away_is_told_in_one_line(tmp_path: Path) -> None:
+def test_server_that_is_away_is_reported_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(KUBECONFIG)
     both = ("--karmada-kubeconfig", str(path), "--kubeconfig", str(path))
@@ -68,7 +68,9 @@ def test_server_that_is_away_is_told_in_one_line(tmp_path: Path) -> None:
     assert "ssl:" not in line
 
 
-def test_failure_of_any_command_is_told_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failure_of_any_command_is_reported_line_by_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     class NewError(CommandError):
         pass
 

@@ -90,7 +90,9 @@ async def test_malformed_manifests_hide_no_other_object(
     assert "the host has no such kind" in await text_of(hub, host, "branch-a/odd")
 
 
-async def test_object_is_found_by_its_virtual_name(hub: FakeApiServer, host: FakeApiServer) -> None:
+async def test_object_is_resolved_by_its_virtual_name(
+    hub: FakeApiServer, host: FakeApiServer
+) -> None:
     hub.seed(objects.work(objects.config_map()))
     hub.seed(objects.work(objects.deployment(), name="else"))
     facts = await facts_of(hub, host, "branch-a/configmap/edge/settings")
@@ -99,7 +101,7 @@ async def test_object_is_found_by_its_virtual_name(hub: FakeApiServer, host: Fak
 
 
 @pytest.mark.parametrize("what", ["branch-a/web-1", "branch-a/configmap/edge/settings"])
-async def test_host_alone_tells_while_the_hub_is_away(
+async def test_host_alone_reports_while_the_hub_is_away(
     hub: FakeApiServer, host: FakeApiServer, what: str
 ) -> None:
     with hub.down():
@@ -125,13 +127,13 @@ async def test_kinds_whose_lists_have_no_version_hide_nothing(hub: FakeApiServer
         assert not [each for each in host.requests if "componentstatuses" in each.path]
 
 
-async def test_cluster_that_there_is_not_is_told(hub: FakeApiServer, host: FakeApiServer) -> None:
+async def test_missing_cluster_is_reported(hub: FakeApiServer, host: FakeApiServer) -> None:
     with pytest.raises(CommandError, match='no Cluster "branch-x"'):
         await facts_of(hub, host, "branch-x/web-1")
 
 
 @pytest.mark.parametrize("text", ["branch-a", "a/b/c", "/b", "a//b/c", "a/b/c/d/e"])
-def test_what_is_neither_work_nor_object_is_told(text: str) -> None:
+def test_argument_that_is_neither_work_nor_object_is_reported(text: str) -> None:
     with pytest.raises(ConfigError, match="CLUSTER/KIND/NAMESPACE/NAME"):
         target_of(text)
 

@@ -24,7 +24,7 @@ def problem(path: Path, text: str) -> str:
     return str(raised.value).removeprefix(f"{path}: ")
 
 
-def test_key_that_is_set_twice_is_refused_where_it_stands(path: Path) -> None:
+def test_key_that_is_set_twice_is_refused_at_its_place(path: Path) -> None:
     told = 'line 4: "virtualClusters" is set twice, first in line 3; keep one of them'
     assert problem(path, ONE + ONE) == told
 

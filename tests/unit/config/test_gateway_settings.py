@@ -83,7 +83,7 @@ def test_proxy_that_the_hub_cannot_use_is_refused_without_its_password(url: str)
         (ON | {"port": 0}, "gateway.port: is 0, must be between 1 and 65536"),
     ],
 )
-def test_mistake_is_told_with_its_path(gateway: dict[str, Any], told: str) -> None:
+def test_mistake_is_reported_with_its_path(gateway: dict[str, Any], told: str) -> None:
     assert problem(gateway) == told
 
 

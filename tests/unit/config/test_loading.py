@@ -257,7 +257,9 @@ def test_setting_written_otherwise_is_unknown(file: File, setting: str) -> None:
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_mistake_is_told_with_its_path(file: File, settings: dict[str, Any], expected: str) -> None:
+def test_mistake_is_reported_with_its_path(
+    file: File, settings: dict[str, Any], expected: str
+) -> None:
     assert file.problem(**settings).startswith((expected, f"{expected} - at")) or (
         expected in file.problem(**settings)
     )
@@ -317,7 +319,7 @@ def cluster(**fields: Any) -> dict[str, Any]:
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_mistake_in_a_virtual_cluster_is_told_with_its_path(
+def test_mistake_in_a_virtual_cluster_is_reported_with_its_path(
     file: File, entry: dict[str, Any], expected: str
 ) -> None:
     other = {"name": "other", "nodeSelector": {"matchLabels": {"branch": "other"}}}
@@ -362,7 +364,7 @@ TAINT = {"key": "edge", "effect": "NoSchedule"}
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_mistake_in_taints_and_models_is_told_with_its_path(
+def test_mistake_in_taints_and_models_is_reported_with_its_path(
     file: File, fields: dict[str, Any], expected: str
 ) -> None:
     found = file.problem(virtualClusters=[cluster(**fields)])
@@ -380,7 +382,7 @@ def test_mistake_in_taints_and_models_is_told_with_its_path(
         ({"key": "a", "operator": "Exists", "values": ["x"]}, "values: must be empty with Exists"),
     ],
 )
-def test_mistake_in_an_expression_is_told_with_its_path(
+def test_mistake_in_an_expression_is_reported_with_its_path(
     file: File, expression: dict[str, Any], expected: str
 ) -> None:
     entry = {"name": "b", "nodeSelector": {"matchExpressions": [expression]}}
@@ -519,7 +521,7 @@ def test_settings_without_a_file_lack_virtual_clusters() -> None:
         "concurrentWorkSyncs: 0x7fffffffffffffffffff",
     ],
 )
-def test_settings_of_any_shape_are_told_on_one_line(file: File, content: str) -> None:
+def test_settings_of_any_shape_are_reported_on_one_line(file: File, content: str) -> None:
     text = file.text(content)
     assert text.startswith(f"{file.path}: ")
     assert text.isprintable()
@@ -593,7 +595,7 @@ def test_kinds_and_their_paths_are_read(file: File) -> None:
     )
 
 
-def test_long_value_is_cut_and_what_it_must_be_is_told(file: File) -> None:
+def test_long_value_is_cut_and_its_rule_is_reported(file: File) -> None:
     told = file.problem(virtualClusters=[{**BRANCH_A, "name": "b" * 3000}])
     assert told.startswith('virtualClusters[0].name: "bbb')
     assert '..." is not a valid Cluster name: at most 48 characters' in told

@@ -76,7 +76,9 @@ def test_description_of_clusters_that_is_no_label_value_is_refused(
     ],
     ids=["other kind", "no kind", "nothing"],
 )
-def test_file_of_another_kind_is_told_by_its_kind(tmp_path: Path, text: str, expected: str) -> None:
+def test_file_of_another_kind_is_reported_by_its_kind(
+    tmp_path: Path, text: str, expected: str
+) -> None:
     file = tmp_path / "agent.yaml"
     file.write_text(text)
     with pytest.raises(ConfigError) as raised:
@@ -252,7 +254,7 @@ def test_ranges_of_a_model_that_are_no_list_are_refused(
     )
 
 
-def test_limit_without_a_type_is_told_so(tmp_path: Path) -> None:
+def test_limit_without_a_type_is_reported(tmp_path: Path) -> None:
     assert problem(tmp_path, with_entry(limits=[{"max": {"cpu": 1}}])) == (
         "virtualClusters[0].limits[0].type: is not set"
     )
@@ -273,7 +275,7 @@ def test_limit_without_a_type_is_told_so(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_setting_that_is_misspelt_is_told_with_what_it_may_mean(
+def test_misspelt_setting_is_reported_with_a_suggestion(
     tmp_path: Path, settings: dict[str, Any], expected: str
 ) -> None:
     found = problem(tmp_path, settings)
@@ -286,7 +288,7 @@ def test_setting_that_is_like_no_other_is_only_named(tmp_path: Path) -> None:
     assert problem(tmp_path, {"zzz": 1}) == "zzz: is unknown"
 
 
-def test_labels_of_a_selector_written_as_in_a_pod_are_told_where_they_belong(
+def test_selector_labels_written_as_in_a_pod_are_reported_with_their_place(
     tmp_path: Path,
 ) -> None:
     assert problem(tmp_path, with_entry(nodeSelector={"branch": "a"})) == (
@@ -343,7 +345,7 @@ def test_labels_of_a_selector_written_as_in_a_pod_are_told_where_they_belong(
     ],
     ids=str,
 )
-def test_value_that_is_no_text_is_told_with_its_key(
+def test_value_that_is_no_text_is_reported_with_its_key(
     tmp_path: Path, fields: dict[str, Any], expected: str
 ) -> None:
     assert problem(tmp_path, with_entry(**fields)).startswith(f"virtualClusters[0].{expected}")
@@ -431,7 +433,7 @@ def test_object_that_no_json_holds_is_refused_with_its_path(
         ),
     ],
 )
-def test_mistake_about_what_is_found_is_told(
+def test_mistake_in_discovery_is_reported(
     tmp_path: Path, settings: dict[str, Any], told: str
 ) -> None:
     assert problem(tmp_path, settings) == told
@@ -448,7 +450,7 @@ def test_source_that_is_off_leaves_nothing_to_serve(tmp_path: Path) -> None:
     load(tmp_path, {"discover": {"nodeLabel": "x"}})
 
 
-def test_bounds_of_all_lie_under_those_of_what_is_found(tmp_path: Path) -> None:
+def test_general_bounds_are_defaults_of_discovered_ones(tmp_path: Path) -> None:
     text = """
 bounds: {works: 7, kinds: 8}
 nodeGroups: {enabled: true, settings: {bounds: {kinds: 9}}}

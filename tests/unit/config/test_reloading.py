@@ -81,7 +81,7 @@ def test_bad_settings_are_refused_as_a_whole(tmp_path: Path, bad: str) -> None:
         reloaded(tmp_path, ONE, bad)
 
 
-def test_what_virtual_clusters_are_found_by_is_taken_at_once(tmp_path: Path) -> None:
+def test_discovery_settings_apply_at_once(tmp_path: Path) -> None:
     path = tmp_path / "agent.yaml"
     path.write_text(HEAD + ONE)
     running = read_settings(path, {}, {})

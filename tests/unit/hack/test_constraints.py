@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3]
 PYTHONS = ("3.11", "3.12", "3.13")
 
 
-def _asked() -> list[str]:
+def _requirements() -> list[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"].values()
     return [
@@ -43,10 +43,10 @@ def _pinned(python: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("python", PYTHONS)
-def test_what_is_asked_for_is_pinned(python: str) -> None:
+def test_requirement_is_pinned(python: str) -> None:
     pinned = _pinned(python)
-    assert len(list(_asked())) > 5
-    for asked in map(Requirement, _asked()):
+    assert len(list(_requirements())) > 5
+    for asked in map(Requirement, _requirements()):
         version = pinned.get(canonicalize_name(asked.name), "0")
         assert asked.specifier.contains(version), f"{asked}: run hack/update-constraints --keep"
 

@@ -56,7 +56,7 @@ def run(clone: Path, name: str, argument: str) -> subprocess.CompletedProcess[st
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_tells_how_to_use_a_command(clone: Path, name: str) -> None:
+def test_help_says_how_to_use_a_command(clone: Path, name: str) -> None:
     done = run(clone, name, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     first, _, rest = done.stdout.partition("\n")

@@ -77,7 +77,7 @@ def test_row_that_is_added_changes_the_page(rows: Rows) -> None:
 
 
 @pytest.mark.parametrize("rows", EACH_ROWS, ids=_name)
-def test_row_that_goes_changes_the_page(rows: Rows) -> None:
+def test_removed_row_changes_the_page(rows: Rows) -> None:
     gone = next(iter(rows))
     if isinstance(rows, Mapping):
         rest: Rows = {key: row for key, row in rows.items() if key != gone}

@@ -89,12 +89,12 @@ def test_each_rule_holds_something_and_is_tried() -> None:
     assert used | {OTHERS} == RULES.keys()
 
 
-def test_all_groups_of_kubernetes_are_known() -> None:
+def test_all_groups_of_kubernetes_are_listed() -> None:
     groups = {name.partition("/")[0] for name in fields.recorded()["resources"]}
     assert groups - NAMED_GROUPS == set()
 
 
-def test_what_remains_stands_in_the_table_of_the_docs() -> None:
+def test_remaining_risks_are_in_the_table_of_the_docs() -> None:
     table = SECURITY.read_text().partition("## What remains\n")[2]
     for name, rule in RULES.items():
         if "remains" in rule:
@@ -108,7 +108,7 @@ def test_sources_of_volumes_are_of_the_pod_or_judged() -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in rows()["annotations"] if "guard" in row])
-def test_annotations_that_controllers_read_are_found_by_their_guard(row: dict[str, str]) -> None:
+def test_annotations_that_controllers_read_are_caught_by_their_guard(row: dict[str, str]) -> None:
     others = {*Guard} - {row["guard"]}
     for key in row["keys"].split():
         obj = ingress({key: "~^theirs"})

@@ -21,7 +21,7 @@ USER = "system:karmada:agent:branches"
 
 
 @pytest.fixture(autouse=True)
-def _known_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def _fixed_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("secrets.token_hex", lambda _: "000000")
 
 
@@ -55,7 +55,7 @@ async def test_approval_that_meets_another_write_is_tried_again(hub: FakeApiServ
     assert (approved["type"], approved["reason"]) == ("Approved", "KarmadaVcAgentJoin")
 
 
-async def test_conflicts_without_end_are_told(hub: FakeApiServer) -> None:
+async def test_endless_conflicts_are_reported(hub: FakeApiServer) -> None:
     hub.fail(409, "Conflict", method="PUT", path=APPROVAL, times=99)
     with pytest.raises(ConflictError):
         await request(hub)
@@ -82,7 +82,7 @@ async def test_signature_is_looked_for_less_and_less_often(hub: FakeApiServer) -
         ({"conditions": [condition("Approved")]}, "although it is approved"),
     ],
 )
-async def test_signature_that_does_not_come_is_told_with_what_was_seen(
+async def test_missing_signature_is_reported_with_the_last_observation(
     hub: FakeApiServer, status: dict[str, Any], said: str
 ) -> None:
     answer(hub, **status)

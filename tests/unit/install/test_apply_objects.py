@@ -57,7 +57,7 @@ async def test_what_is_missing_is_created_and_done_again_costs_no_write(
     assert host.changes() == []
 
 
-async def test_field_that_differs_is_told_and_changed_and_others_stay(
+async def test_differing_field_is_reported_and_changed_and_others_stay(
     host: FakeApiServer, applier: Applier
 ) -> None:
     host.seed(wanted(a="1", theirs="x"))
@@ -68,7 +68,7 @@ async def test_field_that_differs_is_told_and_changed_and_others_stay(
     assert written.query["fieldManager"] == MANAGER
 
 
-async def test_all_differences_are_told_before_the_first_write(
+async def test_all_differences_are_reported_before_the_first_write(
     host: FakeApiServer, client: ApiClient, applier: Applier
 ) -> None:
     second = wanted(a="1")
@@ -80,7 +80,7 @@ async def test_all_differences_are_told_before_the_first_write(
     assert len(host.changes()) == 2
 
 
-async def test_dry_run_tells_the_same_and_writes_nothing(
+async def test_dry_run_reports_the_same_and_writes_nothing(
     host: FakeApiServer, applier: Applier
 ) -> None:
     host.seed(wanted(a="1"))
@@ -109,7 +109,7 @@ async def test_object_that_is_being_deleted_is_left_to_end(
         (f"{CONTAINER}.image", {"image": "mirror.example/agent:1"}),
     ],
 )
-async def test_what_somebody_tuned_stays(
+async def test_tuned_fields_stay(
     host: FakeApiServer, applier: Applier, field: str, change: Object
 ) -> None:
     await applier.apply(deployment())
@@ -132,7 +132,7 @@ async def test_what_somebody_tuned_stays(
     )
 
 
-async def test_image_that_is_asked_for_is_set(host: FakeApiServer, applier: Applier) -> None:
+async def test_requested_image_is_set(host: FakeApiServer, applier: Applier) -> None:
     await applier.apply(deployment())
     _tune(host, {"image": "mirror.example/agent:1"})
     host.set_by_another(DEPLOYMENT, IMAGE_FIELDS[0], "kubectl-set")

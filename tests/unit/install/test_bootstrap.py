@@ -71,7 +71,7 @@ def kubeconfig() -> str:
 
 
 @pytest.mark.parametrize("text", ["", "abcdef", "abcdef.short", "ABCDEF.0123456789abcdef"])
-def test_what_is_no_token_is_refused_and_not_told(text: str) -> None:
+def test_invalid_token_is_refused_and_not_shown(text: str) -> None:
     problem = token_problem(text)
     assert problem.startswith("is not a valid bootstrap token")
     assert not text or text not in problem
@@ -130,7 +130,7 @@ def published(cluster_info: Object) -> Object:
     return {**made, "data": cluster_info["data"]}
 
 
-async def test_wait_for_a_signature_is_told_before_it_ends_with_the_token_s_id(
+async def test_signature_wait_is_reported_and_ends_with_the_token_s_id(
     hub: FakeApiServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hub.seed(published({"data": {"kubeconfig": kubeconfig()}}))
@@ -148,7 +148,7 @@ async def test_wait_for_a_signature_is_told_before_it_ends_with_the_token_s_id(
         verified_kubeconfig(await asking, TOKEN)
 
 
-async def test_nothing_is_told_where_the_signature_is_there(
+async def test_nothing_is_reported_where_the_signature_is_there(
     hub: FakeApiServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hub.seed(published(signed(kubeconfig())))

@@ -59,7 +59,7 @@ def test_account_of_the_settings_is_the_one_that_is_used(tenancy: str) -> None:
     assert (access.acts_as, access.bound_roles) == ((("tenants", "x"),), ("edit",))
 
 
-def test_policies_are_not_wanted_by_everybody() -> None:
+def test_policies_are_not_required_by_everybody() -> None:
     given = rights("a", install_policies=False)
     assert given.policies == []
     assert not given.access.is_confined
@@ -132,7 +132,7 @@ def test_objects_bring_their_crd_and_rights_to_hold_and_report_them() -> None:
     assert rights("a").definitions == []
 
 
-def test_any_name_is_known_to_the_policies_as_long_as_it_is_set() -> None:
+def test_any_name_is_in_the_policies_as_long_as_it_is_set() -> None:
     known = rights("a", objects=ObjectSettings(enabled=True, any_name=True)).owner
     assert known.clusters == ("*", "a")
     config = AgentConfig(agent_name="agent", virtual_clusters=(virtual_cluster("b"),))
@@ -140,7 +140,7 @@ def test_any_name_is_known_to_the_policies_as_long_as_it_is_set() -> None:
     assert owner.clusters == ("a", "b")
 
 
-def test_what_finds_groups_protects_their_labels_and_may_tell_of_them() -> None:
+def test_discovery_protects_group_labels_and_may_write_events() -> None:
     discover = DiscoverSettings(node_label="branch")
     config = replace(CONFIG(), agent_name="agent", discover=discover)
     given = host_rights(INSTALL, config, (), None, described=Described(frozenset(("tier",))))
@@ -157,7 +157,7 @@ def test_what_finds_groups_protects_their_labels_and_may_tell_of_them() -> None:
     assert "features/discovered/roles.yaml" not in rights("a").access.of_features
 
 
-async def test_labels_of_objects_and_groups_are_asked_for(host: FakeApiServer) -> None:
+async def test_labels_of_objects_and_groups_are_requested(host: FakeApiServer) -> None:
     async with host.client() as client:
         config = replace(
             CONFIG(),
@@ -181,7 +181,9 @@ async def edge() -> AsyncIterator[FakeApiServer]:
         yield server
 
 
-async def test_exceptions_of_what_is_found_are_those_of_who_is_served(edge: FakeApiServer) -> None:
+async def test_exceptions_of_discovered_ones_are_those_of_the_served_ones(
+    edge: FakeApiServer,
+) -> None:
     """The settings file comes first, then objects, NodeGroups and values of the label."""
     config = replace(
         CONFIG(),
@@ -214,7 +216,7 @@ async def test_exceptions_of_what_is_found_are_those_of_who_is_served(edge: Fake
     }
 
 
-def test_tenants_that_are_found_are_held_to_what_their_settings_do_not_allow() -> None:
+def test_discovered_tenants_are_held_to_what_their_settings_do_not_allow() -> None:
     known = rights("a", "b", "c", tenancy=STRICT).owner
     config = AgentConfig(agent_name="agent", tenancy=STRICT)
     allowing = VirtualCluster("a", allow=ALLOWING.allow)
@@ -232,7 +234,7 @@ def test_tenants_that_are_found_are_held_to_what_their_settings_do_not_allow() -
     assert not entries_of(owner.allowed, "a")
 
 
-def test_former_names_of_what_is_found_are_known_to_the_policies() -> None:
+def test_former_names_of_discovered_ones_are_in_the_policies() -> None:
     """The gateway may write Namespaces there whose host names have the former name."""
     found = Described(
         virtual_clusters=(
@@ -248,14 +250,14 @@ def test_former_names_of_what_is_found_are_known_to_the_policies() -> None:
     assert owner.renames == ("a-0/a", "d-0/d")
 
 
-def test_exceptions_of_what_is_found_count_without_tenants_too() -> None:
+def test_exceptions_of_discovered_ones_count_without_tenants_too() -> None:
     config = AgentConfig(agent_name="agent", objects=ObjectSettings(enabled=True, any_name=True))
     found = Described(virtual_clusters=(VirtualCluster("a", allow=ALLOWING.allow),))
     owner = host_rights(INSTALL, config, (), None, None, found).owner
     assert owner.allowed == ("ProxySnippets/ingresses/a",)
 
 
-def test_tenants_of_which_only_the_name_is_known_have_accounts_and_are_held() -> None:
+def test_tenants_with_only_a_name_have_accounts_and_are_held() -> None:
     known = PolicyOwner("agent", "home", "user", ("b", "was"))
     config = AgentConfig(
         agent_name="agent",

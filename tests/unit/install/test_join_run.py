@@ -164,7 +164,7 @@ async def test_printing_shows_no_private_key(
     assert base64.b64encode(text.encode()).decode() not in capsys.readouterr().out
 
 
-async def test_dry_run_tells_what_would_be_done_and_does_nothing(
+async def test_dry_run_says_what_would_be_done_and_does_nothing(
     ends: Ends, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await run_join(ends.plan(applies=True, is_dry=True))

@@ -67,7 +67,7 @@ async def test_name_of_which_there_is_nothing_is_an_error(
     assert not [write for write in host.writes() if write.method == "DELETE"]
 
 
-async def test_whatever_there_is_of_a_name_makes_it_known(
+async def test_any_trace_of_a_name_counts_as_existing(
     clients: tuple[ApiClient, ApiClient], hub: FakeApiServer, host: FakeApiServer
 ) -> None:
     await check_exists(LEAVING, cluster(OURS), *clients)
@@ -80,7 +80,7 @@ async def test_whatever_there_is_of_a_name_makes_it_known(
     await check_exists(LEAVING, None, None, clients[1])
 
 
-async def test_name_in_the_role_of_the_agent_is_known(
+async def test_name_in_the_role_of_the_agent_is_recognised(
     host: FakeApiServer,
 ) -> None:
     objects = hub_objects(HubAccess("agent", ("branch-a",)))

@@ -104,7 +104,7 @@ async def test_recreated_object_is_released_only_if_it_is_of_the_same_work(
     assert now["data"] == {"by": "others"}
 
 
-async def test_object_that_is_nobodys_any_more_is_not_released(
+async def test_object_no_longer_owned_is_not_released(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     host.seed(claimed(**MADE), _of_work("web"))
@@ -117,7 +117,7 @@ async def test_object_that_is_nobodys_any_more_is_not_released(
 
 
 @pytest.mark.parametrize(("role", "refusals"), [("reader", 1), ("vc:reader", 100)])
-async def test_binding_whose_role_is_missing_is_released_or_told(
+async def test_binding_whose_role_is_missing_is_released_or_reported(
     host: FakeApiServer, client: ApiClient, role: str, refusals: int
 ) -> None:
     """The server judges the role on each change of a binding."""
@@ -132,10 +132,10 @@ async def test_binding_whose_role_is_missing_is_released_or_told(
     host.fail(404, "NotFound", method="PUT", path=path, message=text, times=refusals)
     cleaner = cleaner_of(client)
     ((resource, live),) = await cleaner.objects({EDGE})
-    is_told = refusals > 1
-    with pytest.raises(NotFoundError, match=role) if is_told else nullcontext():
+    was_reported = refusals > 1
+    with pytest.raises(NotFoundError, match=role) if was_reported else nullcontext():
         await cleaner.release(resource, live)
-    assert (CLUSTER_LABEL in labels_of(host.live(path))) is is_told
+    assert (CLUSTER_LABEL in labels_of(host.live(path))) is was_reported
     assert host.listed(f"{root}/roles") == []
 
 
@@ -220,7 +220,7 @@ def in_edge(api_version: str, kind: str, name: str, **labels: str) -> Object:
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
 
 
-async def test_a_namespace_that_stays_keeps_nothing_that_came_with_its_claim(
+async def test_kept_namespace_loses_all_that_its_claim_added(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     namespace = host.seed(claimed(**MADE))

@@ -59,7 +59,7 @@ def asked(host: FakeApiServer) -> list[tuple[str, str, str]]:
     ]
 
 
-async def test_without_policies_nobody_is_impersonated(
+async def test_without_policies_no_one_is_impersonated(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     assert await claims_user(client, "agent") == ""
@@ -74,7 +74,7 @@ async def test_page_in_place_of_a_policy_is_not_a_host_without_policies(
         await claims_user(client, "agent")
 
 
-async def test_the_account_of_the_agent_itself_impersonates_nobody(
+async def test_account_of_the_agent_itself_impersonates_no_one(
     protected: FakeApiServer, client: ApiClient
 ) -> None:
     be(protected, ACCOUNT)
@@ -89,7 +89,7 @@ async def test_an_administrator_acts_as_the_account_of_the_agent(
     assert asked(protected) == [("impersonate", "serviceaccounts", "")]
 
 
-async def test_who_may_not_act_as_the_agent_is_told_the_rule(
+async def test_denied_impersonation_of_the_agent_is_reported_with_the_rule(
     protected: FakeApiServer, client: ApiClient
 ) -> None:
     be(protected, "somebody", False)
@@ -103,7 +103,7 @@ async def test_who_may_not_act_as_the_agent_is_told_the_rule(
     )
 
 
-async def test_who_may_not_read_policies_is_told_the_rule(
+async def test_unreadable_policies_are_reported_with_the_rule(
     protected: FakeApiServer, client: ApiClient
 ) -> None:
     path = f"{POLICIES}/{OWNER.claims_policy}"
@@ -124,7 +124,7 @@ async def test_policies_go_with_the_last_virtual_cluster(
     assert said[-1].startswith("host: remove ValidatingAdmissionPolicy ")
 
 
-async def test_policies_go_though_the_namespace_of_the_agent_went_first(
+async def test_policies_are_removed_though_the_agent_namespace_was_deleted_first(
     protected: FakeApiServer, client: ApiClient
 ) -> None:
     protected.remove("/api/v1/namespaces/agents")

@@ -113,7 +113,7 @@ async def purged(client: ApiClient) -> list[str]:
     return said
 
 
-async def test_all_that_join_created_on_the_host_goes(
+async def test_all_that_join_created_on_the_host_is_removed(
     installed: FakeApiServer, client: ApiClient
 ) -> None:
     said = await purged(client)
@@ -144,7 +144,7 @@ async def test_another_agent_keeps_all_that_is_its_own(
 
 
 @pytest.mark.parametrize("kind", ["RoleBinding", "ClusterRoleBinding"])
-async def test_role_of_tenants_stays_while_somebody_is_bound_to_it(
+async def test_role_of_tenants_stays_while_a_subject_is_bound_to_it(
     installed: FakeApiServer, client: ApiClient, kind: str
 ) -> None:
     place = {"namespace": "tenants"} if kind == "RoleBinding" else {}
@@ -258,21 +258,21 @@ async def test_agent_that_has_a_virtual_cluster_is_not_removed(
 
 
 @pytest.mark.parametrize(
-    ("left", "is_told"), [(("branch-a", "branch-b"), True), (("branch-a",), False)]
+    ("left", "was_reported"), [(("branch-a", "branch-b"), True), (("branch-a",), False)]
 )
-async def test_last_that_leaves_says_how_the_agent_goes(
+async def test_last_that_leaves_says_how_to_remove_the_agent(
     installed: FakeApiServer,
     client: ApiClient,
     hub: FakeApiServer,
     left: tuple[str, ...],
     *,
-    is_told: bool,
+    was_reported: bool,
 ) -> None:
     installed.seed(state(*left))
     said: list[str] = []
     async with hub.client("hub") as of_hub:
         await report_agent(AGENT, of_hub, client, said.append)
-        assert ("leave --purge with the same options" in "".join(said)) == is_told
+        assert ("leave --purge with the same options" in "".join(said)) == was_reported
         await purge(AGENT, of_hub, client, said.append)
         said.clear()
         await report_agent(AGENT, of_hub, client, said.append)

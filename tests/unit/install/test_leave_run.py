@@ -49,7 +49,7 @@ def leaving(*, preserve: bool = False) -> Leaving:
 
 
 @pytest.mark.parametrize(("preserve", "fate"), [(False, "ends"), (True, "stays")])
-def test_warning_tells_what_becomes_of_what_bindings_run(
+def test_warning_says_what_becomes_of_what_bindings_run(
     capsys: pytest.CaptureFixture[str], *, preserve: bool, fate: str
 ) -> None:
     warn(leaving(preserve=preserve), ["resourcebinding bank/teller"], is_on_hub=True)
@@ -65,7 +65,7 @@ def test_warning_tells_what_becomes_of_what_bindings_run(
         (True, "its Cluster is being deleted on the hub, and everything it has with it"),
     ],
 )
-async def test_prune_passes_over_a_cluster_that_is_gone_or_goes(
+async def test_prune_skips_a_missing_or_terminating_cluster(
     capsys: pytest.CaptureFixture[str],
     hub: FakeApiServer,
     host: FakeApiServer,
@@ -134,7 +134,7 @@ async def test_leave_of_what_has_left_says_what_it_waits_for_and_that_it_had_lef
     assert last == "branch-a had left before; nothing was left to remove"
 
 
-async def test_no_cluster_is_taken_for_gone_while_karmada_serves_none(hub: FakeApiServer) -> None:
+async def test_no_cluster_counts_as_deleted_while_karmada_serves_none(hub: FakeApiServer) -> None:
     """Its API servers go on listing everything else, as during an upgrade."""
     hub.seed(objects.cluster("branch-a", "some-id"))
     serves_all = list(hub.storage.served)

@@ -21,7 +21,7 @@ def rule(*names: str) -> Object:
     return made | ({"resourceNames": list(names)} if names else {})
 
 
-def test_a_rule_that_named_nobody_else_goes_and_never_becomes_one_for_all() -> None:
+def test_rule_that_named_one_cluster_is_removed_and_never_matches_all() -> None:
     assert without([rule(), rule("branch-a")], "branch-a") == [rule()]
     assert without([rule("branch-a", "branch-b")], "branch-a") == [rule("branch-b")]
     assert without([rule("branch-b")], "branch-a") == [rule("branch-b")]

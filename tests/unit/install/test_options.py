@@ -80,7 +80,7 @@ def test_help_shows_examples(command: str) -> None:
         ((*NAME, *PRINT, "--agent-namespace", "../x"), '"../x" is not a valid DNS label'),
     ],
 )
-def test_mistakes_of_join_are_told_in_one_line(arguments: tuple[str, ...], told: str) -> None:
+def test_mistakes_of_join_are_reported_in_one_line(arguments: tuple[str, ...], told: str) -> None:
     result = run("join", *arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     (line,) = result.stderr.splitlines()
@@ -102,7 +102,7 @@ def test_mistakes_of_join_are_told_in_one_line(arguments: tuple[str, ...], told:
         (("branch-a",), "/nowhere: No such file"),
     ],
 )
-def test_mistakes_of_leave_are_told_in_one_line(arguments: tuple[str, ...], told: str) -> None:
+def test_mistakes_of_leave_are_reported_in_one_line(arguments: tuple[str, ...], told: str) -> None:
     result = run("leave", *arguments, "--karmada-kubeconfig", "/nowhere")
     assert (result.exit_code, result.stdout) == (2, "")
     (line,) = result.stderr.splitlines()
@@ -164,9 +164,7 @@ def _spoil(folder: Path, what: str) -> tuple[Path, str]:
 
 
 @pytest.mark.parametrize("what", ["no place for directories", "below a file", "file is none"])
-def test_directory_that_cannot_be_written_to_is_told_with_what_to_do(
-    tmp_path: Path, what: str
-) -> None:
+def test_unwritable_directory_is_reported_with_advice(tmp_path: Path, what: str) -> None:
     out, told = _spoil(tmp_path, what)
     result = run("join", *NAME, "--output-dir", str(out))
     assert (result.exit_code, result.stdout) == (1, "")
@@ -174,7 +172,7 @@ def test_directory_that_cannot_be_written_to_is_told_with_what_to_do(
     assert result.stderr == f"karmada-vc-agent: {told}; {advice}\n"
 
 
-def test_directory_is_made_before_the_hub_is_asked_to_sign(tmp_path: Path) -> None:
+def test_directory_is_created_before_the_hub_is_requested_to_sign(tmp_path: Path) -> None:
     hub = tmp_path / "hub.kubeconfig"
     hub.write_text(HUB_THAT_IS_AWAY)
     out, told = _spoil(tmp_path, "below a file")

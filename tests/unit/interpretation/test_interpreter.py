@@ -137,7 +137,7 @@ def test_only_so_many_hooks_are_remembered() -> None:
     assert breakers.problem(2 * REMEMBERED - 1) == "too slow"
 
 
-def test_a_hook_that_is_asked_for_is_not_the_one_that_is_forgotten() -> None:
+def test_hook_in_use_is_not_forgotten() -> None:
     breakers = Breakers(Clock())
     for _ in range(3):
         breakers.failed("asked for", "too slow")

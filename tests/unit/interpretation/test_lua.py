@@ -100,7 +100,7 @@ def test_loadlib_is_refused() -> None:
         reflect("package.loadlib('/lib/x86_64-linux-gnu/libc.so.6', 'system') return {}")
 
 
-def test_a_module_that_the_script_preloads_is_found() -> None:
+def test_module_that_the_script_preloads_is_available() -> None:
     body = "package.preload.mine = function() return {v = 7} end return require('mine')"
     assert reflect(body) == {"v": 7}
 

@@ -141,6 +141,6 @@ json_values = st.recursive(
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.text("ab"), json_values, max_size=4))
-def test_an_object_without_nulls_comes_back_as_the_same_tables(obj: Object) -> None:
+def test_object_without_nulls_returns_as_the_same_tables(obj: Object) -> None:
     table = lua_values.to_table(obj)
     assert lua_values.to_table(lua_values.to_json(table, obj)) == table

@@ -41,7 +41,7 @@ def _condition(kind: str, status: str = "True", reason: str = "") -> Object:
 # --- status -----------------------------------------------------------------------------------
 
 
-def test_both_generations_are_added_where_they_are_known() -> None:
+def test_both_generations_are_added_where_they_are_recorded() -> None:
     live = _live(KRUISE, "CloneSet", {"replicas": 3, "collisionCount": 1})
     assert interpreter.reflect_status(live) == {
         "replicas": 3,
@@ -389,7 +389,7 @@ pairs = st.sampled_from(KINDS).flatmap(lambda kind: st.tuples(objects(kind), obj
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(pairs)
-def test_odd_shapes_cause_no_other_error_and_no_change(pair: tuple[Object, Object]) -> None:
+def test_odd_shapes_raise_no_other_error_and_change_nothing(pair: tuple[Object, Object]) -> None:
     desired, live = pair
     before = copy.deepcopy(pair)
     for ask in (

@@ -232,7 +232,7 @@ def test_an_answer_of_another_kind_is_an_error(content: bytes) -> None:
 # --- level -----------------------------------------------------------------------------------
 
 
-async def test_only_the_first_hook_is_asked() -> None:
+async def test_only_the_first_hook_is_called() -> None:
     asked = []
 
     async def call(found: Webhook, _body: bytes) -> bytes:
@@ -248,7 +248,7 @@ async def test_only_the_first_hook_is_asked() -> None:
     assert level.hook(GroupVersionKind("", "v1", "Pod"), INTERPRET_HEALTH) is None
 
 
-async def test_a_hook_of_another_context_version_is_not_asked() -> None:
+async def test_hook_of_another_context_version_is_not_called() -> None:
     async def call(_found: Webhook, _body: bytes) -> bytes:
         raise AssertionError("asked")
 
@@ -297,7 +297,7 @@ def test_a_service_without_an_address_is_an_error(spec: Object, reason: str) -> 
         user_hooks.service_url(REFERENCE, {"spec": spec})
 
 
-def test_a_service_without_a_port_is_asked_on_that_of_https() -> None:
+def test_service_without_a_port_is_called_on_that_of_https() -> None:
     client = {"service": {"namespace": "ops", "name": "hook"}}
     (found,) = user_hooks.webhooks_of([configuration("c", hook(clientConfig=client))])
     assert found.target == ServiceReference("ops", "hook", 443, "")

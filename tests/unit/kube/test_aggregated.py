@@ -62,7 +62,7 @@ async def go_back(host: FakeApiServer, store: Store[Object], resource: Resource)
 
 
 @pytest.mark.parametrize("in_namespaces", [False, True])
-async def test_server_of_its_own_that_went_back_is_listed_again_and_nothing_else_in_doubt(
+async def test_rolled_back_aggregated_server_alone_is_listed_again(
     host: FakeApiServer, client: ApiClient, *, in_namespaces: bool
 ) -> None:
     scope = WatchScope(client, lambda: ["edge"]) if in_namespaces else None

@@ -74,7 +74,7 @@ async def status(readers: BearerReview, header: str) -> int:
 
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer  ", "Basic good", "good"])
-async def test_without_token_nobody_is_asked(
+async def test_without_token_no_review_is_requested(
     readers: BearerReview, host: Host, header: str
 ) -> None:
     assert await status(readers, header) == 401
@@ -88,7 +88,7 @@ async def test_the_host_decides(readers: BearerReview, header: str, expected: in
     assert await status(readers, header) == expected
 
 
-async def test_access_is_asked_with_all_that_is_known_of_the_user(
+async def test_access_review_carries_all_attributes_of_the_user(
     readers: BearerReview, host: Host
 ) -> None:
     await readers.refusal(GOOD)

@@ -6,7 +6,7 @@ from karmada_vc_agent.kube.certificates import read_certificate, signing_request
 from tests.fakes.authority import START, Authority
 
 
-def test_short_lives_are_asked_for_at_the_least_that_is_signed() -> None:
+def test_short_lives_are_requested_at_the_least_that_is_signed() -> None:
     # The API server refuses less than ten minutes.
     chain, _ = Authority().pair(lifetime=timedelta(seconds=90))
     request = signing_request("x", b"", read_certificate(chain).lifetime_s)

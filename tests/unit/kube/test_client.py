@@ -96,7 +96,7 @@ async def test_refusal_of_the_server_has_its_class(
     assert str(raised.value) == "the reason in words"
 
 
-def test_unknown_resource_is_told_in_the_words_of_kubernetes_clients() -> None:
+def test_unknown_resource_is_reported_in_the_words_of_kubernetes_clients() -> None:
     error = error_from_answer(404, b"404 page not found\n")
     assert isinstance(error, NotServedError)
     assert str(error) == "the server could not find the requested resource"
@@ -113,12 +113,12 @@ def test_answer_without_a_body_still_has_a_message() -> None:
 
 
 @pytest.mark.parametrize("tls", ["default", "True", "<ssl.SSLContext object at 0x7faeb85409e0>"])
-def test_cause_of_a_failure_does_not_show_the_tls_of_the_client(tls: str) -> None:
+def test_failure_reason_hides_the_tls_of_the_client(tls: str) -> None:
     error = OSError(f"Cannot connect to host 127.0.0.1:9 ssl:{tls} [Connect call failed]")
     assert reason_of(error) == "cannot connect to 127.0.0.1:9 [Connect call failed]"
 
 
-def test_cause_of_a_failure_without_words_is_its_kind() -> None:
+def test_failure_reason_without_words_is_its_kind() -> None:
     assert reason_of(TimeoutError()) == "TimeoutError"
 
 
@@ -188,7 +188,7 @@ def test_404_is_about_what_was_requested_or_says_nothing(
     assert not name or str(error) == text
 
 
-async def test_object_is_not_gone_because_a_proxy_has_no_cluster(
+async def test_object_is_not_deleted_because_a_proxy_has_no_cluster(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     host.seed(namespace(), config_map())
@@ -234,7 +234,7 @@ def test_patience_is_what_the_server_asks_for(header: str | None, expected: floa
     assert error.retry_after_s == expected
 
 
-async def test_busy_server_is_asked_again_after_the_time_it_names(
+async def test_busy_server_is_requested_again_after_the_time_it_names(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     host.seed(namespace())
@@ -254,7 +254,7 @@ async def test_request_gives_up_when_the_server_stays_busy(
     assert len(host.requests) == 4
 
 
-async def test_request_waits_half_a_minute_in_all_and_in_nobodys_way(host: FakeApiServer) -> None:
+async def test_request_waits_half_a_minute_in_all_and_blocks_no_one(host: FakeApiServer) -> None:
     client = host.client(connections=1)
     host.seed(namespace())
     host.fail(429, path=NAMESPACES, times=10, headers={"Retry-After": "1e9"})
@@ -277,7 +277,7 @@ async def test_connection_that_breaks_off_is_unreachable(
         await client.get(NAMESPACES)
 
 
-async def test_address_where_nobody_listens_is_unreachable(host: FakeApiServer) -> None:
+async def test_address_without_a_listener_is_unreachable(host: FakeApiServer) -> None:
     client = host.client(credentials=Credentials("http://127.0.0.1:1", None, "a test"))
     with pytest.raises(UnreachableError):
         await client.get(NAMESPACES)
@@ -292,7 +292,7 @@ async def test_server_that_does_not_answer_in_time_is_unreachable(
     released.set()
 
 
-async def test_recovery_is_told_once_after_an_outage(
+async def test_recovery_is_reported_once_after_an_outage(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     told: list[str] = []
@@ -345,7 +345,7 @@ async def test_fenced_client_may_still_read(host: FakeApiServer) -> None:
     assert [str(request) for request in host.requests] == [f"GET {NAMESPACES}"]
 
 
-async def test_fence_is_asked_before_each_write(host: FakeApiServer) -> None:
+async def test_fence_is_checked_before_each_write(host: FakeApiServer) -> None:
     answers = iter([True, False])
     client = host.client(may_write=lambda: next(answers))
     await client.create(NAMESPACES, namespace("one"))
@@ -365,7 +365,7 @@ async def test_fence_closed_while_waiting_out_a_busy_server_stops_the_write(
     assert host.listed(NAMESPACES) == []
 
 
-async def test_fence_is_asked_after_waiting_for_the_rate_limit(host: FakeApiServer) -> None:
+async def test_fence_is_checked_after_waiting_for_the_rate_limit(host: FakeApiServer) -> None:
     leading = [True]
     client = host.client(qps=1.0, burst=1, may_write=lambda: leading[0])
     await client.create(NAMESPACES, namespace("one"))
@@ -390,7 +390,7 @@ async def test_rate_limit_spreads_requests(
     assert loop.time() - started > 0.8
 
 
-async def test_token_is_sent_and_asked_for_each_time(host: FakeApiServer) -> None:
+async def test_token_is_requested_and_sent_each_time(host: FakeApiServer) -> None:
     tokens = iter(["first", "second"])
     credentials = Credentials(host.url, None, "a test", token=lambda: next(tokens))
     client = host.client(credentials=credentials)
@@ -409,9 +409,7 @@ async def test_changed_credentials_count_from_the_next_request_on(host: FakeApiS
     assert sent == ["Bearer old", "Bearer new"]
 
 
-async def test_changed_credentials_open_watches_anew(
-    host: FakeApiServer, client: ApiClient
-) -> None:
+async def test_changed_credentials_reopen_watches(host: FakeApiServer, client: ApiClient) -> None:
     host.seed(namespace())
     watch = client.watch(NAMESPACES, {"resourceVersion": "100"})
     await anext(watch)
@@ -421,7 +419,7 @@ async def test_changed_credentials_open_watches_anew(
     assert client.is_reachable
 
 
-async def test_server_that_does_not_know_us_is_told_of(
+async def test_server_that_rejects_our_identity_is_reported(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     told: list[str] = []
@@ -466,7 +464,7 @@ async def test_request_that_fails_beside_one_that_is_answered_is_no_outage(
     assert client.lost_at is None
 
 
-async def test_outage_of_a_server_is_told_once_for_all_its_clients(
+async def test_outage_of_a_server_is_reported_once_for_all_its_clients(
     host: FakeApiServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -509,7 +507,7 @@ async def test_watch_that_is_refused_raises(host: FakeApiServer, client: ApiClie
             pass
 
 
-async def test_watch_puts_together_a_line_that_comes_in_pieces(
+async def test_watch_joins_a_line_that_arrives_in_pieces(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     large = config_map(text="x" * 300_000)
@@ -554,7 +552,7 @@ class Listener(ClientInstrument):
         self.heard.append(("unreadable", source, path, *reasons))
 
 
-async def test_client_tells_of_every_answer_and_of_none(
+async def test_client_reports_every_response_and_its_absence(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     listener = client.instrument = Listener()
@@ -569,7 +567,7 @@ async def test_client_tells_of_every_answer_and_of_none(
     assert client.lost_at >= client.answered_at
 
 
-async def test_client_tells_of_watches_by_how_they_begin(
+async def test_client_reports_watches_by_how_they_begin(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     listener = client.instrument = Listener()
@@ -608,7 +606,7 @@ async def test_what_another_user_may_not_do_is_no_right_that_we_lack(
         assert (raised.value.need is not None) is lacks
 
 
-async def test_what_somebody_else_named_is_no_right_that_we_lack(
+async def test_forbidden_look_up_of_a_foreign_name_is_no_missing_right(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     text = 'User "a" cannot get resource "configmaps" in API group "" in the namespace "edge"'
@@ -629,7 +627,7 @@ async def test_what_somebody_else_named_is_no_right_that_we_lack(
     "name",
     ["x?watch=true", "x#y", "..", ".", "../secrets/s", "a b", "x%2Flog", "x%2flog", "%252Flog"],
 )
-async def test_path_that_is_none_is_not_asked(
+async def test_invalid_path_is_not_requested(
     host: FakeApiServer, client: ApiClient, name: str
 ) -> None:
     for call in (client.get, client.delete):

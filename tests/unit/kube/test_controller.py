@@ -206,7 +206,7 @@ async def test_no_worker_is_relieved_while_the_controller_is_being_cancelled() -
         (KeyError("a bug"), "panic"),
     ],
 )
-async def test_controller_tells_how_each_reconcile_ended(
+async def test_controller_reports_how_each_reconcile_ended(
     end: Exception | Requeue | None, result: str
 ) -> None:
     heard: list[str] = []
@@ -315,7 +315,7 @@ async def test_workers_that_were_relieved_end() -> None:
     assert max(working) == 2
 
 
-async def test_keys_that_fail_for_one_cause_share_a_back_off() -> None:
+async def test_keys_that_fail_for_one_reason_share_a_back_off() -> None:
     calls = 0
 
     async def reconcile(key: str) -> None:
@@ -346,7 +346,7 @@ async def test_key_with_a_reason_of_its_own_backs_off_by_itself_too() -> None:
     assert len(script.calls) == 4
 
 
-async def test_server_that_recovered_is_asked_for_what_failed_alone(host: FakeApiServer) -> None:
+async def test_recovered_server_is_queried_only_for_what_failed(host: FakeApiServer) -> None:
     host.seed(namespace("edge"))
     client = host.client()
     queue: WorkQueue[str] = WorkQueue(lambda key: key, 50.0, 1000.0)
@@ -383,7 +383,7 @@ async def _until(is_so: Callable[[], bool]) -> None:
 @pytest.mark.parametrize(
     "otherwise", [RetryError("its own"), UnreachableError("away"), TypeError("a bug")]
 )
-async def test_scout_that_fails_for_itself_leaves_its_cause_to_another_one(
+async def test_probe_that_fails_for_itself_leaves_its_dependency_to_another_one(
     otherwise: Exception,
 ) -> None:
     calls: list[str] = []

@@ -160,7 +160,7 @@ async def test_without_a_file_there_is_nothing_to_follow() -> None:
     assert used == []
 
 
-async def test_plugin_of_a_changed_file_has_nobody_wait(followed: Followed, tmp_path: Path) -> None:
+async def test_plugin_of_a_changed_file_blocks_no_one(followed: Followed, tmp_path: Path) -> None:
     """The one plugin ends once the other task went on."""
     program, go = tmp_path / "plugin", tmp_path / "go"
     program.write_text(

@@ -17,7 +17,7 @@ NAMESPACE = GroupVersionKind("", "v1", "Namespace")
 WIDGET = GroupVersionKind("example.com", "v1", "Gadget")
 
 
-async def test_served_kinds_are_found(client: ApiClient) -> None:
+async def test_served_kinds_are_discovered(client: ApiClient) -> None:
     discovery = Discovery(client)
     deployment = await discovery.find(DEPLOYMENT)
     assert deployment is not None
@@ -75,7 +75,7 @@ async def test_unknown_kinds_cost_no_request_each(host: FakeApiServer, client: A
     assert len(host.requests) == 2 * 2
 
 
-async def test_unknown_kind_is_asked_for_at_once_where_something_changed(
+async def test_unknown_kind_is_requested_at_once_where_something_changed(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     discovery = Discovery(client, Clock())
@@ -85,7 +85,7 @@ async def test_unknown_kind_is_asked_for_at_once_where_something_changed(
     assert await discovery.find(WIDGET) is not None
 
 
-async def test_known_kind_costs_no_request(host: FakeApiServer, client: ApiClient) -> None:
+async def test_cached_kind_costs_no_request(host: FakeApiServer, client: ApiClient) -> None:
     discovery = Discovery(client)
     await discovery.find(DEPLOYMENT)
     asked = len(host.requests)
@@ -93,7 +93,7 @@ async def test_known_kind_costs_no_request(host: FakeApiServer, client: ApiClien
     assert len(host.requests) == asked
 
 
-async def test_kind_in_doubt_is_asked_for_again_once(
+async def test_kind_in_doubt_is_requested_again_once(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     discovery = Discovery(client)
@@ -109,7 +109,7 @@ async def test_kind_in_doubt_is_asked_for_again_once(
     assert len(host.requests) == asked
 
 
-async def test_doubt_that_comes_while_kinds_are_read_is_not_lost(
+async def test_doubt_raised_while_kinds_are_read_is_not_lost(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     discovery = Discovery(client)
@@ -158,7 +158,7 @@ async def test_group_that_does_not_answer_makes_the_list_incomplete(
     assert NAMESPACE in served.by_kind
 
 
-async def test_failure_keeps_what_was_known(host: FakeApiServer, client: ApiClient) -> None:
+async def test_failure_keeps_the_cached_kinds(host: FakeApiServer, client: ApiClient) -> None:
     discovery = Discovery(client)
     before = await discovery.refresh()
     with host.down(), pytest.raises(UnreachableError):

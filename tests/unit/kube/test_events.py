@@ -83,7 +83,7 @@ async def test_event_says_who_what_and_when(host: FakeApiServer, recorder: Event
     assert event["firstTimestamp"] == event["lastTimestamp"] == "2026-01-01T00:00:00Z"
 
 
-async def test_event_on_a_cluster_scoped_object_lies_in_default(
+async def test_event_on_a_cluster_scoped_object_is_in_default(
     host: FakeApiServer, recorder: EventRecorder
 ) -> None:
     recorder.record("a", thing(namespace=""), "Normal", "Synced", "done")
@@ -115,7 +115,7 @@ async def test_events_that_differ_are_separate(
     assert len(host.listed(EVENTS)) == 3
 
 
-async def test_counted_event_that_expired_is_written_anew(
+async def test_counted_event_that_expired_is_written_again(
     host: FakeApiServer, recorder: EventRecorder
 ) -> None:
     recorder.record("a", thing(), "Normal", "Synced", "done")
@@ -207,7 +207,7 @@ async def test_who_has_many_events_waits_for_the_others(hub: FakeApiServer) -> N
     assert written.index("/api/v1/namespaces/quiet/events") == 1
 
 
-async def test_turns_whose_events_hang_hold_up_no_other_turn(hub: FakeApiServer) -> None:
+async def test_slots_whose_events_hang_delay_no_other_slot(hub: FakeApiServer) -> None:
     recorder = neighbours(hub)
     paths = [f"/api/v1/namespaces/slow-{number}/events" for number in range(WRITERS - 1)]
     released = [hub.hold("POST", path, 100) for path in paths]
@@ -311,7 +311,7 @@ async def test_series_is_one_event_with_the_count_of_its_counter(
     assert told == [5, "at 5", "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"]
 
 
-async def test_series_of_an_earlier_process_goes_on(
+async def test_series_of_an_earlier_process_continues(
     host: FakeApiServer, client: ApiClient, recorder: EventRecorder
 ) -> None:
     record_series(recorder, 3)
@@ -322,7 +322,7 @@ async def test_series_of_an_earlier_process_goes_on(
     assert [event["count"] for event in host.listed(EVENTS)] == [4]
 
 
-async def test_series_whose_event_is_gone_gets_another_one(
+async def test_series_whose_event_is_deleted_gets_another_one(
     host: FakeApiServer, recorder: EventRecorder
 ) -> None:
     record_series(recorder, 3)
@@ -337,7 +337,7 @@ async def test_it_says_what_will_not_be_written(recorder: EventRecorder) -> None
     assert [record_series(recorder, 3) for _ in range(26)] == [True] * 25 + [False]
 
 
-async def test_only_warnings_are_written_if_that_is_asked_for(
+async def test_only_warnings_are_written_if_requested(
     host: FakeApiServer, client: ApiClient, recorder: EventRecorder
 ) -> None:
     terse = EventRecorder(client, only_warnings=True)

@@ -86,7 +86,7 @@ def wall() -> Wall:
     return Wall()
 
 
-def test_plugin_is_told_of_its_cluster_and_gets_its_environment(program: Program) -> None:
+def test_plugin_receives_its_cluster_and_its_environment(program: Program) -> None:
     program.write(
         'echo "{\\"apiVersion\\": \\"$0\\"}" > /dev/null\n'
         'printf \'{"apiVersion": "client.authentication.k8s.io/v1", "status": {"token": "%s"}}\' '

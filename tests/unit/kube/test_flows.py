@@ -72,7 +72,7 @@ def test_one_slot_is_for_each_flow(flow: str) -> None:
     assert take_all(FairSlots(1), flow) == 1
 
 
-async def test_flows_that_wait_take_turns() -> None:
+async def test_waiting_flows_share_fairly() -> None:
     slots, order, gate = FairSlots(2), list[str](), asyncio.Event()
 
     async def hold(flow: str, name: str) -> None:

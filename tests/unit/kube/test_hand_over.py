@@ -81,7 +81,7 @@ async def test_who_has_it_takes_over_from_who_lacks_it(scene: Scene) -> None:
     assert scene.marks() == {}, "of another lead"
 
 
-async def test_nobody_takes_over_who_lacks_it_too(scene: Scene) -> None:
+async def test_process_that_lacks_it_too_does_not_take_over(scene: Scene) -> None:
     leader = await scene.start("leader", has=False)
     await scene.start("standby", has=False)
     await asyncio.sleep(10 * RENEWALS_S)

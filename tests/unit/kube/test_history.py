@@ -11,7 +11,7 @@ from karmada_vc_agent.kube.store import SECOND_LIST_S, History
     ("known", "found", "is_back"),
     [("7", "6", True), ("7", "7", False), ("9", "10", False), ("", "6", False), ("x", "6", False)],
 )
-async def test_lower_version_says_that_time_went_back(
+async def test_lower_version_says_that_time_was_rolled_back(
     known: str, found: str, *, is_back: bool
 ) -> None:
     history = History("hub")
@@ -19,7 +19,7 @@ async def test_lower_version_says_that_time_went_back(
     assert history.is_in_doubt is is_back
 
 
-async def test_version_known_from_before_is_no_second_evidence() -> None:
+async def test_earlier_recorded_version_is_no_second_evidence() -> None:
     history = History("hub")
     assert history.check("7", "6", "a list", 0)
     await asyncio.sleep(SECOND_LIST_S + 1)
@@ -28,7 +28,7 @@ async def test_version_known_from_before_is_no_second_evidence() -> None:
     assert history.time_resets == 1
 
 
-async def test_server_that_nobody_watches_is_settled_after_the_pause() -> None:
+async def test_unwatched_server_is_settled_after_the_pause() -> None:
     history = History("hub")
     history.notice("evidence")
     await asyncio.sleep(SECOND_LIST_S + 1)
@@ -55,7 +55,7 @@ async def test_doubt_ends_when_everybody_has_looked_in_the_second_epoch() -> Non
     assert told == ["back", "settled"]
 
 
-async def test_time_that_goes_back_during_the_second_look_starts_all_over() -> None:
+async def test_time_rolled_back_during_the_second_check_restarts_it() -> None:
     history = History("hub")
     history.join("a")
     history.notice("evidence")

@@ -33,21 +33,21 @@ def new_store(client: ApiClient) -> tuple[Store[Object], list[Object | None]]:
     return store, told
 
 
-async def test_what_its_writer_has_observed_is_not_told(client: ApiClient) -> None:
+async def test_change_observed_by_its_writer_is_not_notified(client: ApiClient) -> None:
     store, told = new_store(client)
     store.observe(obj(1))
     store.apply(obj(1))
     assert told == []
 
 
-async def test_what_comes_before_its_writer_observes_it_is_told(client: ApiClient) -> None:
+async def test_change_before_its_writer_observes_it_is_notified(client: ApiClient) -> None:
     store, told = new_store(client)
     store.apply(obj(1))
     store.observe(obj(1))
     assert told == [obj(1)]
 
 
-async def test_later_change_and_deletion_are_told(client: ApiClient) -> None:
+async def test_later_change_and_deletion_are_notified(client: ApiClient) -> None:
     store, told = new_store(client)
     store.observe(obj(1))
     store.apply(obj(2))
@@ -96,7 +96,7 @@ async def is_watched(host: FakeApiServer, plural: str = "widgets") -> bool:
     return any(request.path.endswith(plural) for request in host.requests)
 
 
-async def test_kind_that_nobody_uses_any_more_is_watched_no_longer_and_again_when_used(
+async def test_unused_kind_is_no_longer_watched_until_used_again(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     async with returning(client) as (informers, told):
@@ -133,9 +133,7 @@ async def test_kind_that_has_objects_is_watched_on(host: FakeApiServer, client: 
         assert told == ["+gear", "-gear"]
 
 
-async def test_kind_that_is_asked_for_keeps_its_store(
-    host: FakeApiServer, client: ApiClient
-) -> None:
+async def test_requested_kind_keeps_its_store(host: FakeApiServer, client: ApiClient) -> None:
     async with returning(client) as (informers, _):
         store = informers.store(WIDGETS)
         for _ in range(8):
@@ -143,7 +141,7 @@ async def test_kind_that_is_asked_for_keeps_its_store(
             assert informers.store(WIDGETS) is store
 
 
-async def test_kind_whose_list_is_not_known_is_waited_for(
+async def test_kind_whose_list_is_missing_is_waited_for(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     host.seed(widget())
@@ -157,7 +155,7 @@ async def test_kind_whose_list_is_not_known_is_waited_for(
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-async def test_kind_that_is_forbidden_is_asked_for_seldom_and_found_when_it_is_allowed(
+async def test_forbidden_kind_is_requested_seldom_and_served_once_allowed(
     host: FakeApiServer, client: ApiClient, caplog: pytest.LogCaptureFixture, is_whole: bool
 ) -> None:
     path = PATH if is_whole else WIDGETS.path("edge")
@@ -211,7 +209,7 @@ async def test_watches_in_namespaces_are_returned_too(
         assert told == ["+gear"]
 
 
-async def test_set_that_is_told_of_what_is_yet_to_come_returns_nothing(
+async def test_set_for_future_objects_stops_no_watch(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     told: list[Object | None] = []

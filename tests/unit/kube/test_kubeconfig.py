@@ -125,7 +125,7 @@ def test_no_user_is_no_token(config: Kubeconfig) -> None:
     assert config.read("other").token() is None
 
 
-def test_token_file_lies_beside_the_kubeconfig(config: Kubeconfig) -> None:
+def test_token_file_is_beside_the_kubeconfig(config: Kubeconfig) -> None:
     config.user["tokenFile"] = "token"
     config.path.with_name("token").write_text("from a file\n")
     assert config.read().token() == "from a file"
@@ -216,7 +216,7 @@ SETTINGS = "apiVersion: config.virtualcluster.kubeedge.io/v1alpha1\nkind: AgentC
         ("kind: Config\nclusters: null\ncontexts: []", "has neither clusters nor contexts"),
     ],
 )
-def test_file_of_another_kind_is_told_with_what_it_is_and_what_is_expected(
+def test_file_of_another_kind_is_reported_with_kind_and_expectation(
     tmp_path: Path, content: str, told: str
 ) -> None:
     path = tmp_path / "kubeconfig"
@@ -233,7 +233,7 @@ def test_kind_of_a_kubeconfig_may_be_written_down(config: Kubeconfig) -> None:
     assert config.read().server == "https://hub.example:6443"
 
 
-def test_key_that_is_set_twice_is_told_with_its_lines(config: Kubeconfig) -> None:
+def test_key_that_is_set_twice_is_reported_with_its_lines(config: Kubeconfig) -> None:
     config.read()
     text = config.path.read_text() + "current-context: other\n"
     config.path.write_text(text)
@@ -241,43 +241,43 @@ def test_key_that_is_set_twice_is_told_with_its_lines(config: Kubeconfig) -> Non
         read_kubeconfig(config.path)
 
 
-def test_missing_current_context_is_told(config: Kubeconfig) -> None:
+def test_missing_current_context_is_reported(config: Kubeconfig) -> None:
     del config.content["current-context"]
     assert config.problem() == "current-context is not set; specify a context"
 
 
-def test_unknown_context_is_told_with_those_there_are(config: Kubeconfig) -> None:
+def test_unknown_context_is_reported_with_the_available_ones(config: Kubeconfig) -> None:
     assert config.problem("hub") == 'contexts has no "hub" (there are: main, other)'
 
 
-def test_unknown_cluster_is_told(config: Kubeconfig) -> None:
+def test_unknown_cluster_is_reported(config: Kubeconfig) -> None:
     config.content["clusters"] = []
     assert config.problem() == 'clusters has no "c" (there are: none)'
 
 
 @pytest.mark.parametrize("clusters", ["c", ["c"], {"c": {}}, [{"name": "x"}, 7]])
-def test_section_of_another_shape_is_told(config: Kubeconfig, clusters: object) -> None:
+def test_section_of_another_shape_is_reported(config: Kubeconfig, clusters: object) -> None:
     config.content["clusters"] = clusters
     assert config.problem().startswith('clusters has no "c" (there are: ')
 
 
-def test_unknown_user_is_told(config: Kubeconfig) -> None:
+def test_unknown_user_is_reported(config: Kubeconfig) -> None:
     config.content["users"] = None
     assert config.problem() == 'users has no "u" (there are: none)'
 
 
 @pytest.mark.parametrize("server", ["", "hub.example:6443", "ftp://hub"])
-def test_server_that_is_no_url_is_told(config: Kubeconfig, server: str) -> None:
+def test_server_that_is_no_url_is_reported(config: Kubeconfig, server: str) -> None:
     config.cluster["server"] = server
     assert config.problem() == f'server "{server}" is not a valid http(s) URL'
 
 
-def test_certificate_that_is_no_base64_is_told(config: Kubeconfig) -> None:
+def test_certificate_that_is_no_base64_is_reported(config: Kubeconfig) -> None:
     config.cluster["certificate-authority-data"] = "%%%"
     assert config.problem().startswith("certificate material: certificate-authority-data: ")
 
 
-def test_certificate_that_is_none_is_told(config: Kubeconfig) -> None:
+def test_certificate_that_is_none_is_reported(config: Kubeconfig) -> None:
     config.cluster["certificate-authority-data"] = encoded(b"no certificate")
     assert config.problem().startswith("certificate material: ")
 
@@ -288,7 +288,7 @@ def test_certificate_file_that_is_missing_is_named(config: Kubeconfig) -> None:
 
 
 @pytest.mark.parametrize("half", ["client-certificate-data", "client-key-data"])
-def test_half_a_client_certificate_is_told(
+def test_half_a_client_certificate_is_reported(
     config: Kubeconfig, pair: tuple[bytes, bytes], half: str
 ) -> None:
     config.user[half] = encoded(pair[0])
@@ -322,7 +322,7 @@ def test_file_in_the_home_folder_is_used(
     assert find_credentials("").server == "https://hub.example:6443"
 
 
-def test_nothing_found_says_where_was_looked(no_environment: pytest.MonkeyPatch) -> None:
+def test_missing_kubeconfig_error_says_where_it_looked(no_environment: pytest.MonkeyPatch) -> None:
     with pytest.raises(KubeconfigError, match="no KUBECONFIG, no HOME"):
         find_credentials("")
     no_environment.setenv("KUBECONFIG", "/absent")
@@ -332,7 +332,7 @@ def test_nothing_found_says_where_was_looked(no_environment: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("host", [None, ""])
 @pytest.mark.parametrize("in_cluster_first", [True, False])
-def test_pod_on_an_edge_is_told_that_it_does_not_know_its_api_server(
+def test_pod_on_an_edge_gets_an_error_that_its_api_server_is_unknown(
     tmp_path: Path, no_environment: pytest.MonkeyPatch, host: str | None, *, in_cluster_first: bool
 ) -> None:
     (tmp_path / "token").write_text("t")
@@ -375,7 +375,7 @@ def test_pod_on_an_edge_uses_a_kubeconfig_that_it_is_given(
         ("proxy-url", []),
     ],
 )
-def test_odd_field_of_a_cluster_is_told_on_one_line(
+def test_odd_field_of_a_cluster_is_reported_on_one_line(
     config: Kubeconfig, field: str, value: Any
 ) -> None:
     config.cluster[field] = value
@@ -394,7 +394,7 @@ def test_odd_field_of_a_cluster_is_told_on_one_line(
         ("client-key", 7),
     ],
 )
-def test_odd_field_of_a_user_is_told_on_one_line(
+def test_odd_field_of_a_user_is_reported_on_one_line(
     config: Kubeconfig, field: str, value: Any
 ) -> None:
     config.user[field] = value
@@ -403,7 +403,7 @@ def test_odd_field_of_a_user_is_told_on_one_line(
 
 @pytest.mark.parametrize("section", ["clusters", "users", "contexts"])
 @pytest.mark.parametrize("value", [7, "x", {"a": "b"}, [7], [{"name": ["x"]}], None])
-def test_odd_section_is_told_and_names_no_files(
+def test_odd_section_is_reported_and_names_no_files(
     config: Kubeconfig, section: str, value: Any
 ) -> None:
     config.read()
@@ -417,7 +417,7 @@ def test_odd_section_is_told_and_names_no_files(
 @pytest.mark.parametrize(
     "content", [b"\xff\xfe\xff", b"[" * 5000, b"&a [*a]", b"&a {users: *a, contexts: *a}", b""]
 )
-def test_kubeconfig_of_any_bytes_is_told_on_one_line(tmp_path: Path, content: bytes) -> None:
+def test_kubeconfig_of_any_bytes_is_reported_on_one_line(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(KubeconfigError) as raised:
         parse_kubeconfig(content, tmp_path / "config")
     assert str(raised.value).isprintable()
@@ -454,7 +454,7 @@ def test_plugin_leaves_the_proxy_of_its_cluster(config: Kubeconfig, tmp_path: Pa
     assert config.read().proxy == "http://proxy.example:3128"
 
 
-def test_plugin_that_gives_nothing_makes_nobody_anonymous(config: Kubeconfig) -> None:
+def test_plugin_without_output_makes_no_one_anonymous(config: Kubeconfig) -> None:
     config.user.update(plugin("/nowhere/plugin"))
     told = "the user of context main: its plugin cannot be run: "
     assert config.problem().startswith(told)

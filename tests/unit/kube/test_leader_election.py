@@ -58,7 +58,7 @@ async def stop(task: "asyncio.Future[None]") -> None:
         await task
 
 
-async def test_nobody_leads_before_acquiring(me: LeaderElection) -> None:
+async def test_no_one_leads_before_acquiring(me: LeaderElection) -> None:
     assert not me.is_leading()
 
 
@@ -185,7 +185,7 @@ async def test_lead_that_becomes_uncertain_during_its_renewal_is_regained_by_it(
     await stop(task)
 
 
-async def test_lead_that_somebody_else_took_ends_the_leader(
+async def test_lead_taken_by_another_process_ends_the_leader(
     host: FakeApiServer, me: LeaderElection
 ) -> None:
     await me.acquire()
@@ -279,7 +279,7 @@ async def test_standby_says_once_for_whom_it_waits(
     assert said == [("Standing by", "other"), ("Leading", None)]
 
 
-async def test_missing_right_is_told_once_while_waiting(
+async def test_missing_right_is_reported_once_while_waiting(
     host: FakeApiServer, me: LeaderElection, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("WARNING")
@@ -288,7 +288,7 @@ async def test_missing_right_is_told_once_while_waiting(
     assert [r.__dict__["reason"] for r in caplog.records] == ["no right to get leases"]
 
 
-async def test_slow_answer_counts_from_when_it_was_asked(
+async def test_slow_response_counts_from_its_request(
     host: FakeApiServer, me: LeaderElection
 ) -> None:
     """The server may have stored the renewal long before its answer comes."""
@@ -319,7 +319,7 @@ async def test_slow_answer_counts_from_when_it_was_asked(
         {"acquireTime": 7},
     ],
 )
-async def test_lease_that_somebody_edited_is_taken_over_when_it_ran_out(
+async def test_edited_lease_is_taken_over_when_it_expired(
     host: FakeApiServer, me: LeaderElection, spec: Object
 ) -> None:
     host.seed(lease_of("other", **spec))
@@ -329,7 +329,7 @@ async def test_lease_that_somebody_edited_is_taken_over_when_it_ran_out(
 
 
 @pytest.mark.parametrize("holder_", [["x"], {"a": "b"}, 7])
-async def test_holder_of_any_shape_is_somebody_else(
+async def test_holder_of_any_shape_is_another_process(
     host: FakeApiServer, me: LeaderElection, holder_: Any
 ) -> None:
     host.seed(lease_of("", holderIdentity=holder_))
@@ -337,7 +337,7 @@ async def test_holder_of_any_shape_is_somebody_else(
     assert holder(host) == "me"
 
 
-async def test_lease_older_than_we_wrote_it_says_that_the_server_went_back(
+async def test_lease_older_than_we_wrote_it_says_that_the_server_was_rolled_back(
     host: FakeApiServer, client: ApiClient, me: LeaderElection
 ) -> None:
     await me.acquire()

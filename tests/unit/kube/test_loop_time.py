@@ -121,7 +121,7 @@ async def test_groups_that_all_exceed_their_share_do_not_wait_for_one_another(wo
     assert {await world.queue.take(), await world.queue.take()} == {("a", 0), ("b", 0)}
 
 
-async def test_held_group_goes_on_by_its_share_while_the_other_one_waits_for_long(
+async def test_held_group_continues_by_its_share_while_the_other_waits(
     world: World,
 ) -> None:
     world.time.spend("a", SHARE * 2)

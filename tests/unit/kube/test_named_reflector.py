@@ -94,7 +94,7 @@ async def test_only_these_names_are_listed_and_watched(
     assert sorted(lists(host)) == ["a", "b", "later"]
 
 
-async def test_name_that_comes_is_read_and_the_others_go_on(
+async def test_added_name_is_read_and_the_others_continue(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     host.seed(node("a"), node("b"))
@@ -110,7 +110,7 @@ async def test_name_that_comes_is_read_and_the_others_go_on(
     assert lists(host) == ["a", "b"]
 
 
-async def test_name_that_goes_is_followed_until_its_object_is_gone(
+async def test_removed_name_is_followed_until_its_object_is_deleted(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     host.seed(node("a"), node("b"))
@@ -154,7 +154,7 @@ async def test_watches_resume_after_an_outage_each_where_it_was(
     assert sorted(lists(host)) == ["a", "b"]
 
 
-async def test_first_list_goes_on_after_an_outage_with_the_names_it_lacks(
+async def test_first_list_continues_after_an_outage_with_the_missing_names(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     host.seed(node("a"), node("b"))
@@ -179,9 +179,7 @@ async def test_forgotten_version_leads_to_new_lists(host: FakeApiServer, client:
     assert len(lists(host)) == 6
 
 
-async def test_server_that_went_back_in_time_is_believed(
-    host: FakeApiServer, client: ApiClient
-) -> None:
+async def test_rolled_back_server_is_believed(host: FakeApiServer, client: ApiClient) -> None:
     host.seed(node("changed"))
     backup = host.storage.backup()
     async with following(client, "changed", "lost") as followed:
@@ -217,7 +215,7 @@ async def test_refusal_is_logged_once_for_each_and_ends(
     assert caplog.messages.count("Waiting to watch") == 2
 
 
-async def test_names_take_turns_where_there_are_few_files(host: FakeApiServer) -> None:
+async def test_names_share_slots_where_there_are_few_files(host: FakeApiServer) -> None:
     names = ["a", "b", "c", "d"]
     host.seed(*(node(name) for name in names))
     client = host.client("host", watch_slots=WatchSlots(2))
@@ -245,7 +243,7 @@ async def test_watches_that_end_now_and_then_are_opened_again_at_once(
             assert followed.branch("a") == branch
 
 
-async def test_object_that_was_written_while_nobody_followed_it_goes_when_it_is_gone(
+async def test_object_written_while_not_followed_is_removed_when_deleted(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     async with following(client, "a", "b") as followed:
@@ -260,7 +258,7 @@ async def test_object_that_was_written_while_nobody_followed_it_goes_when_it_is_
         await until(lambda: followed.branch("b") == "2")
 
 
-async def test_time_that_went_back_is_noticed_after_a_start_without_names(
+async def test_rolled_back_time_is_noticed_after_a_start_without_names(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     async with following(client) as followed:

@@ -66,7 +66,7 @@ async def test_store_is_synced_only_when_all_namespaces_are_listed(
         assert store.is_synced
 
 
-async def test_namespace_that_comes_later_is_listed_before_all_is_known(
+async def test_namespace_added_later_is_listed_before_all_is_synced(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     host.seed(secret("one", "a"))

@@ -65,7 +65,7 @@ async def test_store_is_synced_when_all_namespaces_have_answered(setting: Settin
     assert setting.known() == {"a/s", "b/s"}
 
 
-async def test_other_namespaces_are_never_asked(setting: Setting, host: FakeApiServer) -> None:
+async def test_other_namespaces_are_never_requested(setting: Setting, host: FakeApiServer) -> None:
     paths = {request.path for request in host.requests}
     assert paths == {SECRETS.path("a"), SECRETS.path("b")}
 
@@ -77,7 +77,7 @@ async def test_changes_are_followed(setting: Setting, host: FakeApiServer) -> No
     await setting.until(lambda: setting.known() == {"b/s", "b/new"})
 
 
-async def test_namespace_that_comes_is_watched_and_one_that_goes_is_forgotten(
+async def test_added_namespace_is_watched_and_a_deleted_one_forgotten(
     setting: Setting, host: FakeApiServer
 ) -> None:
     host.seed(secret("c"))
@@ -99,7 +99,7 @@ async def test_namespace_that_does_not_answer_costs_the_others_nothing(
     await setting.until(lambda: "c/s" in setting.known())
 
 
-async def test_server_is_asked_where_a_resource_may_be_watched(
+async def test_server_is_queried_where_a_resource_may_be_watched(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     scope = WatchScope(client, list)
@@ -117,7 +117,7 @@ async def test_no_answer_is_waited_for(host: FakeApiServer, client: ApiClient) -
     assert not await WatchScope(client, list).is_whole(SECRETS)
 
 
-async def test_object_that_went_before_any_watch_told_of_it_is_forgotten(
+async def test_object_deleted_before_any_watch_reported_it_is_forgotten(
     setting: Setting, host: FakeApiServer
 ) -> None:
     with host.down(path=SECRETS.path("a")):
@@ -132,7 +132,7 @@ async def test_object_that_went_before_any_watch_told_of_it_is_forgotten(
     assert setting.known() == {"a/s", "a/new", "a/later", "b/s"}
 
 
-async def test_object_known_by_an_answer_alone_goes_with_its_namespace(
+async def test_object_cached_from_a_response_alone_ends_with_its_namespace(
     setting: Setting, host: FakeApiServer
 ) -> None:
     told: list[Object | None] = []
@@ -186,7 +186,7 @@ async def test_namespace_is_watched_once_we_write_an_object_there(
     await ours.until(lambda: ours.known() == {"a/s", "b/more"})
 
 
-async def test_object_that_we_did_not_write_is_found_as_often_as_a_watch_is_opened(
+async def test_object_of_another_writer_is_cached_once_a_watch_is_reopened(
     ours: Setting, host: FakeApiServer
 ) -> None:
     host.seed(secret("b", "restored"))
@@ -194,7 +194,7 @@ async def test_object_that_we_did_not_write_is_found_as_often_as_a_watch_is_open
     assert ours.known() == {"a/s", "b/restored"}
 
 
-async def test_namespace_that_is_not_watched_is_looked_at_when_time_went_back(
+async def test_unwatched_namespace_is_checked_when_time_was_rolled_back(
     ours: Setting, host: FakeApiServer, client: ApiClient
 ) -> None:
     before = len(host.asked("GET", SECRETS.path("b")))

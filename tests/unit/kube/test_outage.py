@@ -26,7 +26,7 @@ async def test_a_pause_ends_by_itself() -> None:
     assert 5.0 <= now() - began < 6.0
 
 
-async def test_an_answer_without_an_outage_wakes_nobody() -> None:
+async def test_response_without_an_outage_wakes_no_one() -> None:
     outage, began = History("hub"), now()
     waiting = asyncio.ensure_future(outage.pause(5.0))
     await asyncio.sleep(1.0)

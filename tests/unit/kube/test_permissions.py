@@ -49,7 +49,7 @@ QUOTA = (
         ("GET", "/api", None),
     ],
 )  # fmt: skip
-def test_a_path_tells_the_rule(method: str, path: str, expected: Need | None) -> None:
+def test_path_implies_the_rule(method: str, path: str, expected: Need | None) -> None:
     assert need_of(method, path) == expected
 
 

@@ -51,7 +51,7 @@ async def test_waiting_takes_the_time_of_the_rate() -> None:
     assert loop.time() - 1000.0 == pytest.approx(1.5)
 
 
-async def test_flows_get_tokens_in_turns() -> None:
+async def test_flows_share_tokens_fairly() -> None:
     loop = asyncio.get_running_loop()
     rate, passed = TokenBucket(10.0, 1, loop.time), list[tuple[str, float]]()
 
@@ -67,7 +67,7 @@ async def test_flows_get_tokens_in_turns() -> None:
     assert times[-1] - times[0] == pytest.approx(2 * 0.3)  # twice of what it is without the others
 
 
-async def test_the_agent_itself_does_not_wait_for_the_turns_of_many_flows() -> None:
+async def test_agent_itself_does_not_wait_for_the_shares_of_many_flows() -> None:
     loop = asyncio.get_running_loop()
     rate = TokenBucket(10.0, 1, loop.time)
     others = [asyncio.ensure_future(flows.run(f"f{each}", rate.wait)) for each in range(1000)]

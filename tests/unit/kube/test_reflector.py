@@ -87,7 +87,7 @@ class FaultOnSecondPage:
         self._host.drop_next(PATH)
 
 
-async def test_what_is_there_is_listed_and_what_comes_is_watched(
+async def test_existing_objects_are_listed_and_added_ones_watched(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     host.seed(config_map("old"))
@@ -102,7 +102,7 @@ async def test_what_is_there_is_listed_and_what_comes_is_watched(
     assert lists(host) == 1
 
 
-async def test_long_list_comes_in_pages(host: FakeApiServer, client: ApiClient) -> None:
+async def test_long_list_arrives_in_pages(host: FakeApiServer, client: ApiClient) -> None:
     count = 2 * PAGE_SIZE + 1
     host.seed(*(config_map(f"m{number}") for number in range(count)))
     async with reflecting(client) as store:
@@ -122,7 +122,7 @@ async def test_change_between_pages_is_seen_by_the_watch(
         assert len(store) == PAGE_SIZE + 1
 
 
-async def test_list_goes_on_after_an_outage_with_the_page_it_was_at(
+async def test_list_continues_after_an_outage_with_the_page_it_was_at(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     host.seed(*(config_map(f"m{number:04}") for number in range(FIRST_PAGE + 1)))
@@ -134,7 +134,7 @@ async def test_list_goes_on_after_an_outage_with_the_page_it_was_at(
     assert [("continue" in query) for query in asked] == [False, True, True]
 
 
-async def test_page_that_falls_silent_is_asked_for_with_fewer_objects(
+async def test_page_that_falls_silent_is_requested_with_fewer_objects(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     host.seed(*(config_map(f"m{number:04}") for number in range(FIRST_PAGE)))
@@ -237,7 +237,7 @@ async def test_error_event_that_is_no_410_resumes_the_watch(
     assert lists(host) == 1
 
 
-async def test_resource_that_is_not_served_is_empty_and_asked_for_again(
+async def test_unserved_resource_is_empty_and_requested_again(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     path = "/apis/example.com/v1/widgets"
@@ -333,7 +333,7 @@ def change(host: FakeApiServer, name: str, value: str) -> None:
     host.change(f"/api/v1/namespaces/edge/configmaps/{name}", data={"value": value})
 
 
-async def test_server_that_went_back_in_time_is_listed_after_a_silent_watch(
+async def test_rolled_back_server_is_listed_after_a_silent_watch(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     host.seed(config_map("kept"), config_map("changed"))
@@ -351,7 +351,7 @@ async def test_server_that_went_back_in_time_is_listed_after_a_silent_watch(
         await until(lambda: value_of(store, "new") == "1")
 
 
-async def test_server_that_went_back_while_it_was_away_is_listed_when_it_is_back(
+async def test_server_rolled_back_while_away_is_listed_when_it_is_back(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     host.seed(config_map("changed"))
@@ -367,7 +367,7 @@ async def test_server_that_went_back_while_it_was_away_is_listed_when_it_is_back
         assert value_of(store, "changed") == "1"
 
 
-async def test_objects_older_than_known_are_believed_although_versions_grew_past(
+async def test_objects_older_than_cached_are_believed_despite_grown_versions(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     host.seed(config_map("changed"))
@@ -426,7 +426,7 @@ async def test_quiet_server_that_is_well_costs_one_small_question_for_each_silen
     assert client.history.time_resets == 0
 
 
-async def test_watch_that_told_something_is_resumed_without_a_question(
+async def test_watch_that_sent_an_event_is_resumed_without_a_list(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     async with reflecting(client) as store:
@@ -438,7 +438,7 @@ async def test_watch_that_told_something_is_resumed_without_a_question(
     assert small_questions(host) == 0
 
 
-async def test_resource_that_comes_back_later_than_the_others_is_no_new_evidence(
+async def test_resource_that_returns_later_than_the_others_is_no_new_evidence(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     """The parts of a restored server do not all answer at once."""
@@ -471,7 +471,7 @@ async def test_event_with_a_lower_version_leads_to_a_new_list(
 @pytest.mark.parametrize(("code", "is_stored", "counts"), [
     (401, False, False), (401, True, False), (403, True, False), (403, False, True),
 ])  # fmt: skip
-async def test_refusal_is_no_look_at_what_is_known(
+async def test_refusal_does_not_verify_the_cached_objects(
     host: FakeApiServer, client: ApiClient, code: int, *, is_stored: bool, counts: bool
 ) -> None:
     if is_stored:

@@ -115,7 +115,7 @@ async def test_item_without_a_name_costs_its_neighbours_nothing(
         assert list(listener.named) == ["without a name"]
 
 
-async def test_event_that_cannot_be_read_leaves_what_was_known_until_it_can(
+async def test_unreadable_event_keeps_the_cached_object_until_readable(
     host: FakeApiServer, client: ApiClient, listener: Listener
 ) -> None:
     host.answer(page(raw("web")), path=PATH)
@@ -153,7 +153,7 @@ async def test_line_that_is_no_event_leads_to_a_new_list(
     assert not listener.faults
 
 
-async def test_answer_that_is_no_list_is_asked_for_again(
+async def test_response_that_is_no_list_is_requested_again(
     host: FakeApiServer, client: ApiClient, listener: Listener
 ) -> None:
     for body in (b"", b"garbage", b"[]", b'{"items":5}', b'{"items":[{"metadata":', DEEP):

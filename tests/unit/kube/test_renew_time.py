@@ -26,7 +26,7 @@ def test_time_of_a_lease_that_is_ahead_grows_all_the_same() -> None:
     assert renew_time(lease(first), NOW + timedelta(seconds=10)) > first
 
 
-def test_seconds_ahead_are_told() -> None:
+def test_seconds_ahead_are_reported() -> None:
     assert seconds_ahead(lease(AHEAD), NOW) == 150.5
     assert seconds_ahead(lease("2026-01-01T11:00:00Z"), NOW) == 0
     assert seconds_ahead({}, NOW) == 0

@@ -155,7 +155,7 @@ async def test_what_is_not_about_an_object_is_raised_at_once(error: ApiError) ->
     assert written.reads == 0
 
 
-async def test_only_the_errors_that_are_asked_for_are_retried() -> None:
+async def test_only_the_requested_errors_are_retried() -> None:
     written = Written(GONE)
     with pytest.raises(NotFoundError):
         await retry_on_conflict(0, written.write, written.read, ConflictError)

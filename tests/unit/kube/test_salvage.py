@@ -39,7 +39,7 @@ def test_cut_leaves_null_for_what_is_deeper_and_nothing_else_changed(
 
 
 @given(st.lists(st.dictionaries(st.text("ab"), JSON)), st.dictionaries(st.text("ab"), JSON))
-def test_list_comes_apart_into_its_items(items: list[Any], metadata: dict[str, Any]) -> None:
+def test_list_is_divided_into_its_items(items: list[Any], metadata: dict[str, Any]) -> None:
     page = {"note": "items", "metadata": {**metadata, "items": [[]]}, "items": items, "z": [[1]]}
     frame, found = codec.split_list(orjson.dumps(page, option=orjson.OPT_INDENT_2))
     assert [orjson.loads(item) for item in found] == items

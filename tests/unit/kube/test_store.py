@@ -35,7 +35,7 @@ def new_store() -> tuple[Store[Object], list[Change]]:
     return store, told
 
 
-def test_changes_are_stored_and_told() -> None:
+def test_changes_are_stored_and_notified() -> None:
     store, told = new_store()
     store.apply(obj(1))
     store.apply(obj(2))
@@ -75,7 +75,7 @@ def test_versions_that_are_no_numbers_count_as_newer() -> None:
     assert store.get("edge", "web") == strange
 
 
-def test_answer_to_a_write_is_stored_and_told_only_by_the_watch() -> None:
+def test_response_to_a_write_is_stored_and_notified_only_by_the_watch() -> None:
     store, told = new_store()
     store.apply(obj(1))
     store.observe(obj(2))
@@ -108,7 +108,7 @@ def test_answer_about_an_object_that_a_list_lacked_does_not_bring_it_back() -> N
     assert store.get("edge", "web") is None
 
 
-def test_answer_about_an_object_that_came_and_went_before_a_list_is_dropped() -> None:
+def test_response_about_an_object_deleted_before_a_list_is_dropped() -> None:
     store, _ = new_store()
     store.replace_all([], "7")
     store.observe(obj(6))
@@ -122,7 +122,7 @@ def test_answer_newer_than_the_list_is_stored() -> None:
     assert store.get("edge", "web") == obj(8)
 
 
-def test_list_tells_of_an_observed_object_that_the_watch_has_not_shown() -> None:
+def test_list_notifies_an_observed_object_that_the_watch_has_not_shown() -> None:
     store, told = new_store()
     store.observe(obj(5))
     store.replace_all([obj(5)], "6")
@@ -138,7 +138,7 @@ def test_new_object_of_a_deleted_name_is_observed() -> None:
     assert store.get("edge", "web") == obj(3, uid="u2")
 
 
-def test_deletion_of_an_object_replaced_meanwhile_is_not_told() -> None:
+def test_deletion_of_an_object_replaced_meanwhile_is_not_notified() -> None:
     store, told = new_store()
     store.observe(obj(5, uid="u2"))
     store.remove(obj(4, uid="u1"))
@@ -146,13 +146,13 @@ def test_deletion_of_an_object_replaced_meanwhile_is_not_told() -> None:
     assert told == []
 
 
-def test_deletion_of_what_is_not_known_is_not_told() -> None:
+def test_deletion_of_an_uncached_object_is_not_notified() -> None:
     store, told = new_store()
     store.remove(obj(4))
     assert told == []
 
 
-def test_list_tells_the_differences_only() -> None:
+def test_list_notifies_the_differences_only() -> None:
     store, told = new_store()
     for name in ("kept", "changed", "gone"):
         store.apply(obj(1, name, name))
@@ -198,7 +198,7 @@ def test_index_follows_changes() -> None:
     assert store.by_index("team", "red") == []
 
 
-def test_handler_added_later_is_told_what_is_there() -> None:
+def test_handler_added_later_is_notified_of_existing_objects() -> None:
     store, _ = new_store()
     store.apply(obj(1))
     told: list[Change] = []
@@ -341,7 +341,7 @@ def test_handler_that_fails_does_not_keep_a_change_from_the_others() -> None:
     assert faults == ["handler", "handler"]
 
 
-def test_object_that_cannot_be_read_is_not_taken_to_be_gone() -> None:
+def test_unreadable_object_does_not_count_as_deleted() -> None:
     store, told = new_store()
     store.replace_all([obj(1), obj(1, "db", "u2")], "1")
     store.replace_all([], "2", [Unreadable(("edge", "web"), "odd")])

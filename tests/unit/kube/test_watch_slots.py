@@ -31,7 +31,7 @@ async def test_reflectors_that_share_a_slot_miss_nothing(host: FakeApiServer) ->
             (CONFIG_MAPS, "edge", f"map-{number}"),
             (NAMESPACES, "", f"other-{number}"),
         ):
-            await _until_known(stores[path], ns, name)
+            await _until_cached(stores[path], ns, name)
     assert client.is_reachable
     assert client.lost_at is None
     for task in tasks:
@@ -39,7 +39,7 @@ async def test_reflectors_that_share_a_slot_miss_nothing(host: FakeApiServer) ->
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _until_known(store: Store[Object], ns: str, name: str) -> None:
+async def _until_cached(store: Store[Object], ns: str, name: str) -> None:
     for _ in range(1000):
         if store.get(ns, name) is not None:
             return

@@ -110,7 +110,7 @@ async def test_the_body_is_posted_and_the_answer_returned(
     assert webhook.host == f"127.0.0.1:{webhook.port}"
 
 
-async def test_a_service_is_asked_by_its_own_name(client: WebhookClient, webhook: Webhook) -> None:
+async def test_service_is_called_by_its_own_name(client: WebhookClient, webhook: Webhook) -> None:
     await client.post((webhook.url, webhook.ca_bundle, SERVICE), b"", 30.0)
     assert webhook.host == SERVICE
 
@@ -124,7 +124,7 @@ async def test_a_certificate_for_another_name_is_refused(
     assert webhook.host == ""
 
 
-async def test_a_certificate_of_nobody_known_is_refused(
+async def test_certificate_of_an_unknown_authority_is_refused(
     client: WebhookClient, webhook: Webhook
 ) -> None:
     with pytest.raises(ConnectionError, match="CERTIFICATE_VERIFY_FAILED"):

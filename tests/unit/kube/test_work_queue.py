@@ -61,7 +61,7 @@ async def test_key_added_while_it_is_worked_on_waits_for_its_worker() -> None:
     assert await work_off(queue) == ["a"]
 
 
-async def test_key_added_often_while_it_is_worked_on_comes_once_more() -> None:
+async def test_key_added_often_while_in_progress_returns_once() -> None:
     queue = new_queue()
     queue.add("a")
     key = await take(queue)
@@ -91,7 +91,7 @@ async def test_taker_waits_for_a_key() -> None:
     assert await taker == "a"
 
 
-async def test_delayed_key_comes_when_its_time_has_come() -> None:
+async def test_delayed_key_returns_when_its_time_is_up() -> None:
     queue = new_queue()
     queue.add_after("a", 5.0)
     assert await take(queue) == "a"
@@ -207,14 +207,14 @@ async def test_retry_failed_starts_the_back_off_afresh() -> None:
     assert elapsed_s() - before == pytest.approx(1.0)
 
 
-async def test_groups_take_turns() -> None:
+async def test_groups_share_fairly() -> None:
     queue = new_queue()
     for key in ("a1", "a2", "a3", "b1", "c1", "b2"):
         queue.add(key)
     assert await work_off(queue) == ["a1", "b1", "c1", "a2", "b2", "a3"]
 
 
-async def test_group_that_comes_late_does_not_wait_for_a_burst() -> None:
+async def test_late_group_does_not_wait_for_a_burst() -> None:
     queue = new_queue()
     for number in range(100):
         queue.add(f"a{number}")
@@ -339,7 +339,7 @@ class Listener(ControllerInstrument):
         self.heard.append(f"done in {worked_s:g}")
 
 
-async def test_queue_tells_what_happens_to_its_keys() -> None:
+async def test_queue_reports_what_happens_to_its_keys() -> None:
     queue: WorkQueue[str] = WorkQueue(lambda key: key, clock=asyncio.get_running_loop().time)
     listener = queue.instrument = Listener()
     queue.add("a")
@@ -355,7 +355,7 @@ async def test_queue_tells_what_happens_to_its_keys() -> None:
     assert queue.working_s() == []
 
 
-async def test_queue_tells_how_long_each_group_has_been_waiting() -> None:
+async def test_queue_reports_how_long_each_group_has_been_waiting() -> None:
     queue: WorkQueue[str] = WorkQueue(lambda key: key[0], clock=asyncio.get_running_loop().time)
     assert queue.waiting() == {}
     queue.add("a1")
@@ -381,7 +381,7 @@ async def test_retries_of_a_group_share_a_limit_and_take_none_of_others() -> Non
     assert taken == [("a1", 0.0), ("b1", 0.0), ("a2", 0.0), ("a3", 1.0), ("a4", 2.0)]
 
 
-async def test_change_that_many_keys_of_a_cause_wait_for_takes_no_retries_from_the_limit() -> None:
+async def test_change_that_many_keys_wait_for_takes_no_retries_from_the_limit() -> None:
     clock = asyncio.get_running_loop().time
     queue: WorkQueue[str] = WorkQueue(
         lambda key: key[0], 1.0, 10.0, lambda: TokenBucket(1.0, 5, clock)
@@ -396,7 +396,7 @@ async def test_change_that_many_keys_of_a_cause_wait_for_takes_no_retries_from_t
     assert elapsed_s() == 1.0
 
 
-async def test_keys_whose_cause_ended_take_one_retry_each_from_the_limit() -> None:
+async def test_keys_of_a_recovered_dependency_take_one_retry_each() -> None:
     clock = asyncio.get_running_loop().time
     queue: WorkQueue[str] = WorkQueue(
         lambda key: key[0], 1.0, 10.0, lambda: TokenBucket(0.1, 60, clock)
@@ -435,7 +435,7 @@ async def test_group_is_worked_on_by_so_many_at_most() -> None:
     assert await waiting == "a3"
 
 
-async def test_group_at_its_bound_goes_on_when_it_is_given_more_keys() -> None:
+async def test_group_at_its_bound_continues_when_it_is_given_more_keys() -> None:
     queue: WorkQueue[str] = WorkQueue(lambda key: key[0], at_once=1)
     queue.add("a1")
     await take(queue)
@@ -446,7 +446,7 @@ async def test_group_at_its_bound_goes_on_when_it_is_given_more_keys() -> None:
     assert await waiting == "a1"
 
 
-async def test_keys_of_one_cause_share_one_back_off() -> None:
+async def test_keys_of_one_dependency_share_one_back_off() -> None:
     queue: WorkQueue[str] = WorkQueue(lambda key: key[0], 1.0, 1000.0)
     keys = [f"a{number}" for number in range(200)]
     for key in keys:
@@ -517,7 +517,7 @@ async def test_retry_failed_brings_keys_that_wait_for_a_cause() -> None:
         max_size=40,
     )
 )
-def test_no_key_that_has_a_cause_is_ever_lost(steps: list[tuple[str, str, list[str]]]) -> None:
+def test_no_key_that_has_a_dependency_is_ever_lost(steps: list[tuple[str, str, list[str]]]) -> None:
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(_no_key_is_lost(steps))
 
@@ -547,7 +547,7 @@ async def _no_key_is_lost(steps: list[tuple[str, str, list[str]]]) -> None:
         came.add(key)
 
 
-async def test_resting_key_comes_when_its_group_or_what_it_names_changes_and_not_before() -> None:
+async def test_resting_key_returns_only_when_its_group_or_dependency_changes() -> None:
     queue = new_queue()
     queue.rest("a1", ["namespace", "kind"])
     queue.rest("b1", ["kind"])

@@ -19,5 +19,5 @@ from karmada_vc_agent.model.user_text import plain_address
         ("", "None"),
     ],
 )
-def test_address_is_known_however_it_is_written(text: str, plain: str) -> None:
+def test_address_is_recognised_in_any_notation(text: str, plain: str) -> None:
     assert str(plain_address(text)) == plain

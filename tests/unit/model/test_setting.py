@@ -27,5 +27,7 @@ from karmada_vc_agent.model.virtual_cluster import Range
         (Range(), -(2**70), "is too large"),
     ],
 )
-def test_number_is_in_its_range_or_told(allowed: Range, value: float, problem: str | None) -> None:
+def test_number_is_in_its_range_or_reported(
+    allowed: Range, value: float, problem: str | None
+) -> None:
     assert allowed.problem(value) == problem

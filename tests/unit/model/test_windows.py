@@ -96,7 +96,7 @@ def test_window_is_open_by_the_clock_of_its_zone(
         ("", "is not a valid window"),
     ],
 )
-def test_wrong_window_is_told_with_an_example(text: str, problem: str | None) -> None:
+def test_wrong_window_is_reported_with_an_example(text: str, problem: str | None) -> None:
     if problem is None:
         assert parse_windows(text)
         return
@@ -109,7 +109,7 @@ MINUTES = st.integers(0, 24 * 60 - 1)
 
 
 @given(ZONES, MINUTES, MINUTES, st.integers(0, 525_600))
-def test_state_holds_until_the_time_told_and_changes_then(
+def test_state_holds_until_the_returned_time_and_changes_then(
     zone: str, start: int, end: int, minute: int
 ) -> None:
     if start == end:

@@ -58,7 +58,7 @@ def test_nothing_is_read_as_nothing() -> None:
         ("? [a]\n: 1", "not valid YAML: line 1, column 3: while constructing a mapping"),
     ],
 )
-def test_text_that_is_no_yaml_is_told_with_its_place(text: str, expected: str) -> None:
+def test_text_that_is_no_yaml_is_reported_with_its_place(text: str, expected: str) -> None:
     found = problem(text)
     assert found.startswith(expected)
     assert "byte string" not in found

@@ -82,14 +82,14 @@ async def _look(
     await tell("read at a start", host, start)
 
 
-async def _tell_cpu(what: str, host: _Host, act: Callable[[], Awaitable[None]]) -> None:
+async def _print_cpu(what: str, host: _Host, act: Callable[[], Awaitable[None]]) -> None:
     begun, writes = time.process_time(), host.writes
     await act()
     took_ms = (time.process_time() - begun) * 1000
     _say(f"{what:16} {took_ms:6.0f} ms of CPU, {host.writes - writes} requests")
 
 
-async def _tell_memory(what: str, host: _Host, act: Callable[[], Awaitable[None]]) -> None:
+async def _print_memory(what: str, host: _Host, act: Callable[[], Awaitable[None]]) -> None:
     """Say what the agent keeps; what lies in the Secrets does not count."""
     before, stored = tracemalloc.get_traced_memory()[0], host.size()
     tracemalloc.reset_peak()
@@ -110,6 +110,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--works", type=int, default=1000)
     given = parser.parse_args()
-    asyncio.run(_look(given.works, _tell_cpu))
+    asyncio.run(_look(given.works, _print_cpu))
     tracemalloc.start()
-    asyncio.run(_look(given.works, _tell_memory))
+    asyncio.run(_look(given.works, _print_memory))

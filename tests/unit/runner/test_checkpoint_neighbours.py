@@ -59,7 +59,7 @@ async def test_a_virtual_cluster_that_is_not_listed_does_not_age_the_others(scen
     assert saved.refusals["branch-b"].reason is Reason.TOO_OLD
 
 
-async def test_what_found_no_room_is_told_until_it_does(
+async def test_work_without_space_is_reported_until_it_fits(
     host: FakeApiServer, client: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A change to another part of the same virtual cluster does not make the first one fit."""
@@ -78,7 +78,7 @@ async def test_what_found_no_room_is_told_until_it_does(
     assert list(scene.secrets.too_large) == ["branch-a"]
 
 
-async def test_what_found_no_room_is_written_once_there_is_room(
+async def test_work_without_space_is_written_once_there_is_space(
     host: FakeApiServer, client: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both lie in one Secret; once the neighbour's Works are gone, nothing of ours changes."""
@@ -118,7 +118,7 @@ async def test_a_write_that_failed_within_the_host_is_not_believed(host: FakeApi
     await client.close()
 
 
-async def test_a_host_that_went_back_is_read_again(scene: Scene) -> None:
+async def test_rolled_back_host_is_read_again(scene: Scene) -> None:
     """A backup has a Work that was struck out since, under the version of then."""
     scene.work("one")
     scene.work("two")
@@ -134,7 +134,7 @@ async def test_a_host_that_went_back_is_read_again(scene: Scene) -> None:
     assert scene.names() == ["one"]
 
 
-async def test_a_hub_that_went_back_is_saved_anew(scene: Scene) -> None:
+async def test_rolled_back_hub_is_saved_again(scene: Scene) -> None:
     """Generation 2 comes a second time, with other content, and nobody saw generation 1 between."""
     scene.work("one", text="before", generation=2)
     await scene.write()
@@ -145,7 +145,7 @@ async def test_a_hub_that_went_back_is_saved_anew(scene: Scene) -> None:
     assert "after" in str(work["spec"])
 
 
-async def test_a_secret_that_cannot_be_read_costs_what_lies_in_it(scene: Scene) -> None:
+async def test_unreadable_secret_costs_only_its_content(scene: Scene) -> None:
     """The host lost the key that it was encrypted with."""
     for name in NAMES:
         scene.work(f"of-{name}", of=name)
@@ -163,7 +163,7 @@ async def test_a_secret_that_cannot_be_read_costs_what_lies_in_it(scene: Scene) 
     assert not scene.writer.problem_of("branch-b")
 
 
-async def test_nothing_is_written_anew_for_a_secret_that_cannot_be_read(scene: Scene) -> None:
+async def test_nothing_is_written_again_for_an_unreadable_secret(scene: Scene) -> None:
     scene.work("one")
     await scene.write()
     scene.new_process()

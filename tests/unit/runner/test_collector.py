@@ -132,7 +132,7 @@ async def test_nodes_and_host_objects_are_counted(world: World, setting: Setting
     assert setting.told("virtual_cluster_host_objects") == {("branch-a",): 2}
 
 
-async def test_queue_tells_depth_and_oldest_of_each_virtual_cluster(setting: Setting) -> None:
+async def test_queue_reports_depth_and_oldest_of_each_virtual_cluster(setting: Setting) -> None:
     setting.queue.add(("branch-a", "one"))
     setting.time += 5.0
     setting.queue.add(("branch-a", "two"))
@@ -149,7 +149,7 @@ async def test_queue_tells_depth_and_oldest_of_each_virtual_cluster(setting: Set
     assert setting.told("controller_runtime_max_concurrent_reconciles")[name[:1]] == 3
 
 
-async def test_contacts_statuses_and_orphans_are_those_last_told(setting: Setting) -> None:
+async def test_contacts_statuses_and_orphans_are_the_last_reported(setting: Setting) -> None:
     setting.collector.contact("branch-a", "hub")
     status = {"nodeSummary": {"totalNum": 3, "readyNum": 2}}
     setting.collector.synced("branch-a", 0.1, status, None)
@@ -160,7 +160,7 @@ async def test_contacts_statuses_and_orphans_are_those_last_told(setting: Settin
     assert setting.told("events_dropped_total") == {(): 7}
 
 
-async def test_virtual_cluster_whose_cluster_is_gone_is_not_told_of(
+async def test_virtual_cluster_whose_cluster_is_deleted_has_no_samples(
     world: World, setting: Setting
 ) -> None:
     setting.collector.contact("branch-a", "host")
@@ -170,7 +170,7 @@ async def test_virtual_cluster_whose_cluster_is_gone_is_not_told_of(
     assert not [s for s in setting.collector.samples() if "branch-a" in s.labels]
 
 
-async def test_forgotten_virtual_cluster_comes_back_without_its_past(
+async def test_forgotten_virtual_cluster_returns_without_its_past(
     world: World, setting: Setting
 ) -> None:
     metrics = world.parts.common.metrics

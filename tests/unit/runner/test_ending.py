@@ -46,7 +46,7 @@ def test_signal_after_the_loop_does_not_end_the_process() -> None:
         signal.raise_signal(each)
 
 
-def test_a_signal_is_told_each_time() -> None:
+def test_signal_is_reported_each_time() -> None:
     told = []
 
     async def run() -> None:

@@ -67,15 +67,13 @@ def test_certificate_is_the_agents_own_by_user_and_group(who: x509.Name, *, is_o
     assert is_agents_own(chain, AGENT) is is_own
 
 
-def test_no_certificate_is_nobodys() -> None:
+def test_invalid_certificate_is_not_the_agents_own() -> None:
     assert not is_agents_own(None, AGENT)
     assert not is_agents_own(b"spoiled", AGENT)
 
 
 @pytest.mark.parametrize(("agent", "enabled"), [(AGENT, ("certRotation",)), ("other", ())])
-async def test_own_certificate_is_renewed_without_being_asked(
-    agent: str, enabled: tuple[str, ...]
-) -> None:
+async def test_own_certificate_is_renewed_by_default(agent: str, enabled: tuple[str, ...]) -> None:
     hub = parse_kubeconfig(kubeconfig(Authority().pair()), Path("hub"))
     config = AgentConfig(agent_name=agent)
     clients = connect(config, hub, credentials(None), lambda: True)
@@ -101,7 +99,7 @@ def test_end_is_a_metric(setting: Setting) -> None:
         assert all(float(line.split()[1]) == START.timestamp() + 100 * DAY_S for line in found)
 
 
-async def test_is_told_once_a_day_when_it_ends_soon(
+async def test_expiry_is_reported_once_a_day_when_it_is_near(
     setting: Setting, caplog: pytest.LogCaptureFixture
 ) -> None:
     await setting.watch(83)

@@ -46,7 +46,7 @@ def test_hub_that_is_away_for_long_is_a_reason(leader: Leader) -> None:
     assert leader.after(1.0)
 
 
-def test_hub_that_comes_and_goes_is_none(leader: Leader) -> None:
+def test_flapping_hub_counts_as_none(leader: Leader) -> None:
     for _ in range(100):
         leader.is_away = True
         assert not leader.after(1.0)

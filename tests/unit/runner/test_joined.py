@@ -84,7 +84,7 @@ async def test_one_that_was_registered_is_served_though_the_hub_says_nothing() -
     assert (scene.served, scene.joined.waiting, scene.asked) == ("a", [], ["b"])
 
 
-async def test_one_is_served_where_the_hub_does_not_tell() -> None:
+async def test_one_is_served_where_the_hub_refuses_the_query() -> None:
     scene = Scene()
     scene.error = ForbiddenError(403, "Forbidden", "no questions")
     scene.joined.take(vcs("a"))

@@ -12,7 +12,7 @@ from tests.fuzz.served_ways import field
 
 
 @pytest.mark.parametrize("enabled", [False, True])
-async def test_a_service_that_was_told_everything_by_the_hub_is_alive(*, enabled: bool) -> None:
+async def test_service_fully_synced_by_the_hub_is_alive(*, enabled: bool) -> None:
     """What serves from the checkpoint has no more to do by then."""
     async with field(checkpoint=CheckpointSettings(enabled)) as running:
         await asyncio.sleep(2 * CHECK_S)

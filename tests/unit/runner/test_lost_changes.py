@@ -71,7 +71,7 @@ async def test_a_namespace_on_demand_gets_what_its_manifest_says() -> None:
         )
 
 
-async def test_a_node_that_comes_while_the_refusal_is_told_is_not_lost() -> None:
+async def test_node_added_while_the_refusal_is_reported_is_not_lost() -> None:
     """Ground OWN_NODES changes between the refusal and WorkMemory.note."""
     async with running() as here:
         released = here.hub.hold("PUT", f"{WORKS}/pinned/status")
@@ -83,7 +83,7 @@ async def test_a_node_that_comes_while_the_refusal_is_told_is_not_lost() -> None
         await is_applied(here, "pinned")
 
 
-async def test_a_node_that_comes_after_the_refusal_was_told_heals_it() -> None:
+async def test_node_added_after_the_refusal_was_reported_heals_it() -> None:
     async with running() as here:
         here.hub.seed(objects.work(objects.deployment("d", nodeName="new"), name="pinned"))
         await here.until(lambda: condition(here, "pinned").get("status") == "False", "no status")
@@ -92,7 +92,7 @@ async def test_a_node_that_comes_after_the_refusal_was_told_heals_it() -> None:
         await is_applied(here, "pinned")
 
 
-async def test_adoption_allowed_while_the_refusal_is_told_is_not_lost() -> None:
+async def test_adoption_allowed_while_the_refusal_is_reported_is_not_lost() -> None:
     async with running() as here:
         here.host.seed(objects.namespace("late-v-branch-a"))
         await asyncio.sleep(1)
@@ -139,7 +139,7 @@ async def test_change_of_an_immutable_job_during_its_sync_is_not_lost() -> None:
         await is_applied(here, "once")
 
 
-async def test_a_namespace_on_demand_that_stands_after_what_needs_it() -> None:
+async def test_namespace_on_demand_listed_after_what_needs_it() -> None:
     """OnDemand: Namespaces are applied first, wherever they stand in the list."""
     async with running(namespaces="OnDemand") as here:
         namespace = objects.namespace_manifest("late")

@@ -48,7 +48,7 @@ async def test_shared_nodes_are_logged_once_for_each_of_those_that_select_them(
     ]
 
 
-async def test_condition_turns_false_and_the_log_says_so_when_nothing_is_shared(
+async def test_condition_becomes_false_and_is_logged_when_nothing_is_shared(
     world: World, contested: Reported, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -63,7 +63,7 @@ async def test_condition_turns_false_and_the_log_says_so_when_nothing_is_shared(
     assert [line[0] for line in told(caplog)] == ["WARNING", "INFO"]
 
 
-async def test_nothing_is_told_where_nothing_is_shared(
+async def test_nothing_is_reported_where_nothing_is_shared(
     world: World, contested: Reported, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -45,7 +45,7 @@ async def test_names_that_no_node_has_are_a_condition_and_a_line_in_the_log_once
     assert told(caplog) == [("WARNING", "branch-a", missing("edge-1, edge-3"))]
 
 
-async def test_condition_turns_false_and_the_log_says_so_when_the_nodes_are_there(
+async def test_condition_becomes_false_and_is_logged_when_the_nodes_are_there(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -71,7 +71,7 @@ async def test_condition_turns_false_and_the_log_says_so_when_the_nodes_are_ther
     assert told(caplog)[2:] == [("WARNING", "branch-a", missing("edge-1"))]
 
 
-async def test_nothing_is_told_where_all_names_are_those_of_nodes(
+async def test_nothing_is_reported_where_all_names_are_those_of_nodes(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -88,7 +88,7 @@ def hub_check(agent: Agent) -> str | None:
     return agent.readiness()["hub"]
 
 
-async def test_agent_goes_on_while_the_hub_is_a_page() -> None:
+async def test_agent_continues_while_the_hub_is_a_page() -> None:
     async with field() as running:
         await until_kept(running)
         for name, page in PAGES.items():
@@ -113,7 +113,7 @@ async def test_readiness_says_that_the_hub_is_a_page_and_stays_with_a_checkpoint
         await running.until(lambda: hub_check(running.agent) is None, "it is still said")
 
 
-async def test_agent_goes_on_once_the_host_is_no_page_any_more() -> None:
+async def test_agent_continues_once_the_host_is_no_page_any_more() -> None:
     async with field() as running:
         await until_kept(running)
         for name, page in PAGES.items():

@@ -93,7 +93,7 @@ async def test_any_lane_that_is_answered_has_what_failed_tried(served: World, se
 
 
 @pytest.mark.parametrize("server", ["hub", "host"])
-async def test_all_is_looked_at_once_a_server_that_went_back_is_known_again(
+async def test_everything_is_checked_once_a_rolled_back_server_is_trusted_again(
     served: World, server: str
 ) -> None:
     _, client = end(served, server)
@@ -107,7 +107,7 @@ async def test_all_is_looked_at_once_a_server_that_went_back_is_known_again(
     assert await taken(quotas) == {"branch-a", "branch-b"}
 
 
-async def test_what_failed_is_tried_once_a_server_that_went_back_is_known_again(
+async def test_failed_key_is_retried_once_a_rolled_back_server_is_trusted_again(
     served: World,
 ) -> None:
     found = queue(served, "registration")
@@ -121,13 +121,13 @@ async def test_what_failed_is_tried_once_a_server_that_went_back_is_known_again(
     assert "gone" in await taken(found)
 
 
-async def test_what_was_on_a_host_that_went_back_is_not_relied_on(served: World) -> None:
+async def test_state_of_a_rolled_back_host_is_not_trusted(served: World) -> None:
     assert len(served.host_objects._memory) > 0
     served.host_client.history.notice("restored")
     assert len(served.host_objects._memory) == 0
 
 
-async def test_virtual_cluster_that_comes_is_looked_at_by_all(served: World) -> None:
+async def test_added_virtual_cluster_is_checked_by_all(served: World) -> None:
     await asyncio.sleep(10.0)  # what changed before has settled
     for name in ("registration", "quotas"):
         await taken(queue(served, name))
@@ -137,7 +137,7 @@ async def test_virtual_cluster_that_comes_is_looked_at_by_all(served: World) -> 
         assert await taken(queue(served, name)) == {"branch-c"}
 
 
-async def test_metrics_tell_of_the_virtual_clusters_served(served: World) -> None:
+async def test_metrics_report_the_virtual_clusters_served(served: World) -> None:
     text = served.parts.common.metrics.text().decode()
     assert 'virtual_cluster_works{member_cluster="branch-a"' in text
 

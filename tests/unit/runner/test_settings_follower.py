@@ -91,7 +91,7 @@ async def test_file_that_changed_while_the_agent_started_is_used(tmp_path: Path)
     task.cancel()
 
 
-async def test_bad_file_changes_nothing_and_is_told_until_it_is_good(tmp_path: Path) -> None:
+async def test_bad_file_changes_nothing_and_is_reported_until_it_is_good(tmp_path: Path) -> None:
     async with followed(tmp_path) as made:
         made.path.write_text("bad")
         await asyncio.sleep(5 * SOON_S)
@@ -113,7 +113,7 @@ async def test_file_that_is_good_as_it_was_before_is_well_again(tmp_path: Path) 
         assert made.follower.problem is None
 
 
-async def test_file_that_is_gone_is_bad_until_it_is_back(tmp_path: Path) -> None:
+async def test_deleted_file_is_bad_until_it_is_back(tmp_path: Path) -> None:
     async with followed(tmp_path) as made:
         made.path.unlink()
         await asyncio.sleep(SOON_S)
@@ -124,7 +124,7 @@ async def test_file_that_is_gone_is_bad_until_it_is_back(tmp_path: Path) -> None
         assert made.used == ["a b"]
 
 
-async def test_what_the_host_says_counts_and_is_asked_for_until_it_answers(
+async def test_host_decides_and_is_queried_until_it_responds(
     tmp_path: Path,
 ) -> None:
     async with followed(tmp_path) as made:
@@ -142,7 +142,7 @@ async def test_what_the_host_says_counts_and_is_asked_for_until_it_answers(
         assert made.follower.problem is None
 
 
-async def test_asked_for_the_file_is_read_though_it_did_not_change(tmp_path: Path) -> None:
+async def test_requested_reload_reads_an_unchanged_file(tmp_path: Path) -> None:
     async with followed(tmp_path) as made:
         made.follower.reload()
         await asyncio.sleep(2 * SETTLES_S)
@@ -169,7 +169,7 @@ async def test_file_that_changes_under_the_reader_is_read_again(tmp_path: Path) 
         assert made.used == ["a b"]
 
 
-async def test_asked_for_the_same_bad_file_is_told_again(
+async def test_requested_reload_reports_the_same_bad_file_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with followed(tmp_path) as made:
@@ -181,7 +181,7 @@ async def test_asked_for_the_same_bad_file_is_told_again(
         assert len(caplog.messages) == 2
 
 
-async def test_directory_in_place_of_the_file_that_goes_is_read_again(tmp_path: Path) -> None:
+async def test_directory_in_place_of_the_deleted_file_is_read_again(tmp_path: Path) -> None:
     async with followed(tmp_path) as made:
         made.path.unlink()
         made.path.mkdir()

@@ -57,7 +57,7 @@ async def of_checkpoint(host: FakeApiServer, client: ApiClient) -> Share:
 
 
 @pytest.mark.parametrize("begin", [of_discovery, of_health, of_agent_state, of_checkpoint])
-async def test_nobody_waits_for_the_slots_of_a_slow_virtual_cluster(
+async def test_no_one_waits_for_the_slots_of_a_slow_virtual_cluster(
     host: FakeApiServer, begin: Callable[[FakeApiServer, ApiClient], Awaitable[Share]]
 ) -> None:
     client = host.client()

@@ -63,7 +63,7 @@ def exporting(service: str, name: str) -> Object:
     return made
 
 
-def found_by_a_group(world: World) -> None:
+def discovered_by_a_group(world: World) -> None:
     world.parts.common.origins.note("nodeGroups", A, Origin("NodeGroup a"))
 
 
@@ -254,7 +254,7 @@ CASES = [
         {A},
     ),
     Case(controllers.cluster_status, 3, emitted("lead_regained"), BOTH),
-    Case(controllers.cluster_status, "GroupTrusted", found_by_a_group, {A}),
+    Case(controllers.cluster_status, "GroupTrusted", discovered_by_a_group, {A}),
     Case(
         controllers.cluster_status,
         "AdoptionComplete",

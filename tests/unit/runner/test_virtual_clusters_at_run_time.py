@@ -52,7 +52,7 @@ BY_NAME = pytest.mark.parametrize("by_name", [False, True], ids=["all Clusters",
 
 
 @BY_NAME
-async def test_one_that_comes_is_served_and_one_that_goes_leaves_no_task_behind(
+async def test_added_one_is_served_and_a_removed_one_leaves_no_task_behind(
     *, by_name: bool
 ) -> None:
     async with serving(clusters_by_name=by_name) as (running, registry):
@@ -79,7 +79,7 @@ async def test_one_that_comes_is_served_and_one_that_goes_leaves_no_task_behind(
 
 
 @BY_NAME
-async def test_one_that_comes_back_is_served_again(*, by_name: bool) -> None:
+async def test_one_that_returns_is_served_again(*, by_name: bool) -> None:
     async with serving(clusters_by_name=by_name) as (running, registry):
         registry.put(BRANCH_C)
         await running.until(lambda: running.host.find(CONFIG_MAP_C) is not None, "not served")
@@ -138,7 +138,7 @@ async def test_many_that_change_at_once_are_looked_through_once() -> None:
         assert asked == [(TENANT, NEIGHBOUR)]
 
 
-async def test_name_of_one_that_is_gone_is_kept_nowhere() -> None:
+async def test_name_of_a_removed_one_is_kept_nowhere() -> None:
     """Neither its own, nor those of its Works and host namespaces."""
     quick = {"cluster_lease_duration": Duration(4), "cluster_status_update_frequency": Duration(1)}
     async with serving(**quick) as (running, registry):

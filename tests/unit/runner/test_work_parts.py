@@ -58,7 +58,7 @@ async def test_work_is_due_when_its_namespace_changes(applied: World) -> None:
     assert applied.enqueued == [KEY]
 
 
-async def test_object_elsewhere_speaks_for_nobody(applied: World) -> None:
+async def test_object_elsewhere_speaks_for_no_one(applied: World) -> None:
     copied: Object = copy_object(applied.host.live(SETTINGS))
     metadata = {k: v for k, v in copied["metadata"].items() if k in ("labels", "annotations")}
     applied.host.seed(objects.namespace("elsewhere"))
@@ -68,7 +68,7 @@ async def test_object_elsewhere_speaks_for_nobody(applied: World) -> None:
     assert applied.enqueued == []
 
 
-async def test_node_groups_are_told_of_once_somebody_asked(world: World) -> None:
+async def test_node_groups_are_notified_once_requested(world: World) -> None:
     served = Served(NODE_GROUP.api_version, "nodegroups", NODE_GROUP.kind, namespaced=False)
     world.host.storage.served.append(served)
     await world.host_discovery.refresh()
@@ -110,7 +110,7 @@ async def test_namespaces_to_watch_are_looked_at_when_claims_or_virtual_clusters
     assert set(scope.namespaces()) == set()
 
 
-async def test_lease_is_begun_anew_with_another_cluster_of_the_name(applied: World) -> None:
+async def test_lease_begins_again_with_another_cluster_of_the_name(applied: World) -> None:
     due: list[str] = []
     applied.parts.leases.due.subscribe(due.append)
     for _ in range(2):

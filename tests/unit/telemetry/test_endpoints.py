@@ -50,7 +50,7 @@ async def test_health_is_ok(address: str, path: str) -> None:
     assert (await ask(f"{address}/{path}"))[:2] == (200, "ok")
 
 
-async def test_readiness_is_asked_at_each_request(
+async def test_readiness_is_checked_at_each_request(
     address: str, ready: dict[str, str | None]
 ) -> None:
     ready["hub"] = "away"
@@ -67,7 +67,7 @@ async def test_verbose_names_the_checks(address: str) -> None:
     assert text == "[+]ping ok\n[+]leases ok\nhealthz check passed\n"
 
 
-async def test_unknown_check_is_not_found(address: str) -> None:
+async def test_unknown_check_returns_404(address: str) -> None:
     assert (await ask(f"{address}/healthz/none"))[0] == 404
 
 
@@ -128,7 +128,7 @@ SLOW = b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
 @pytest.mark.parametrize(
     "said", [b"", b"GET /metr", METRICS, SLOW], ids=["nothing", "half", "one", "slow"]
 )
-async def test_oldest_connection_makes_room(bounded: Bounded, said: bytes) -> None:
+async def test_oldest_connection_is_closed_for_a_new_one(bounded: Bounded, said: bytes) -> None:
     opened = [await connected(bounded.port, bounded.tls, said) for _ in range(MOST)]
     opened.append(await connected(bounded.port, bounded.tls, METRICS))
     assert b"200 OK" in await opened[-1][0].readline()
@@ -146,14 +146,14 @@ async def answer_of(bounded: Bounded) -> str:
         return (await reader.readline()).split()[1].decode()
 
 
-async def test_handshake_that_is_never_made_makes_room(bounded: Bounded) -> None:
+async def test_unfinished_handshake_frees_its_slot(bounded: Bounded) -> None:
     silent = [await connected(bounded.port, None, b"") for _ in range(3 * MOST)]
     assert await answer_of(bounded) == "200"
     assert sum([await is_closed(other) for other, _ in silent]) == 2 * MOST + 1
     close(silent)
 
 
-async def test_connections_that_come_all_at_once_make_room_too(bounded: Bounded) -> None:
+async def test_simultaneous_connections_free_slots_too(bounded: Bounded) -> None:
     with burst(bounded.port, 3 * MOST) as opened:
         assert await still_open(opened) <= MOST
         assert await answer_of(bounded) == "200"

@@ -30,7 +30,7 @@ def test_excluded_check_does_not_count() -> None:
     assert "[+]hub excluded: ok" in text
 
 
-def test_one_check_can_be_asked_for() -> None:
+def test_one_check_can_be_requested() -> None:
     assert health_response("healthz", ILL, only="ping") == (200, "ok")
     assert health_response("readyz", ILL, only="host") == (200, "ok")
     status, text = health_response("readyz", ILL, only="hub")
@@ -38,14 +38,14 @@ def test_one_check_can_be_asked_for() -> None:
     assert text == "[-]hub failed: does not answer\nreadyz check failed\n"
 
 
-def test_unknown_check_is_not_found() -> None:
+def test_unknown_check_returns_404() -> None:
     assert health_response("readyz", WELL, only="etcd") == (
         404,
         "unknown check etcd; must be one of ping, hub, host\n",
     )
 
 
-def test_remark_is_shown_and_fails_nothing() -> None:
+def test_warning_is_shown_and_fails_nothing() -> None:
     checks = {"objects": Note("cannot read Work a")}
     assert health_response("readyz", checks) == (200, "ok")
     text = "[+]ping ok\n[+]objects ok: cannot read Work a\nreadyz check passed\n"

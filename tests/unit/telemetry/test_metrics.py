@@ -135,7 +135,7 @@ def test_processes_of_scripts_are_counted_by_the_names_of_karmada() -> None:
     assert value(metrics, "pool_put_operation_total", **given_back) == 1
 
 
-def test_sources_are_asked_each_time() -> None:
+def test_sources_are_read_each_time() -> None:
     metrics = Metrics()
     told = [Sample("virtual_cluster_nodes", ("a",), 3)]
     metrics.add_source(lambda: told)

@@ -24,7 +24,7 @@ def test_places_are_read(text: str, places: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(("places", "rests"), [(None, False), ("files", False), ("data", True)])
-def test_result_rests_on_claims_where_it_is_asked_for(places: str | None, rests: bool) -> None:
+def test_result_depends_on_claims_where_it_uses_them(places: str | None, rests: bool) -> None:
     assert given.translated(config_map(places)).depends_on_claims is rests
 
 

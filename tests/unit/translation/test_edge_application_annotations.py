@@ -44,7 +44,7 @@ def test_what_the_controller_wrote_on_the_host_stays() -> None:
     assert merge_metadata(obj, live)["metadata"]["annotations"][LAST] == "its own"
 
 
-def test_what_a_tenant_had_written_before_goes() -> None:
+def test_former_annotation_of_a_tenant_is_removed() -> None:
     obj = given.host_object(edge_application())
     old = {vocabulary.MANAGED_ANNOTATIONS_ANNOTATION: LAST, LAST: FOREIGN}
     live = {**obj, "metadata": {**obj["metadata"], "annotations": old}}

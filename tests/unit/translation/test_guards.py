@@ -361,7 +361,7 @@ def test_what_acts_on_nodes_of_others_is_refused_whatever_is_allowed(
 
 @pytest.mark.parametrize("tenancy", get_args(Tenancy))
 @pytest.mark.parametrize("obj", HARMLESS)
-def test_what_stays_inside_is_applied_and_nothing_told(obj: Object, tenancy: str) -> None:
+def test_reference_that_stays_inside_is_applied_and_not_reported(obj: Object, tenancy: str) -> None:
     found = outcome(obj, tenancy)
     assert isinstance(found, HostObject), found
     assert not found.notices
@@ -378,7 +378,7 @@ def test_what_stays_inside_is_applied_and_nothing_told(obj: Object, tenancy: str
         (endpoints("192.0.2.1"), []),
     ],
 )
-def test_what_shared_lets_pass_is_told(obj: Object, codes: list[str]) -> None:
+def test_exception_allowed_in_shared_is_reported(obj: Object, codes: list[str]) -> None:
     found = outcome(obj, SHARED)
     assert isinstance(found, HostObject)
     assert [notice.code for notice in found.notices] == codes
@@ -408,7 +408,7 @@ def test_a_kind_that_no_table_knows_is_opened(entry: str, *, is_opened: bool) ->
     assert isinstance(found, HostObject) == is_opened
 
 
-def test_a_kind_of_the_setting_for_cluster_scoped_ones_is_known() -> None:
+def test_kind_in_the_setting_for_cluster_scoped_ones_is_accepted() -> None:
     kind = "example.com/Fleet"
     settings = {"tenancy": STRICT, "cluster_scoped_kinds": {kind: "rename"}}
     fleet = manifest("example.com/v1", "Fleet")
@@ -452,7 +452,7 @@ def test_slices_that_karmada_dispatches_pass_and_templates_that_look_so_do_not()
     assert isinstance(translate(forged, True, of_host()), Refusal)
 
 
-def test_what_a_refused_manifest_made_before_is_found() -> None:
+def test_object_of_a_now_refused_manifest_is_identified() -> None:
     bare = manifest("v1", "PersistentVolume")
     context = replace(given.context(settings={"tenancy": STRICT}), names_only=True)
     assert isinstance(translate(bare, False, context), HostObject)
@@ -478,7 +478,7 @@ def test_what_a_refused_manifest_made_before_is_found() -> None:
         ("db.example", False),
     ],
 )
-def test_addresses_of_the_host_are_known_from_the_settings(address: str, is_theirs: bool) -> None:
+def test_addresses_of_the_host_follow_from_the_settings(address: str, is_theirs: bool) -> None:
     settings = TranslationSettings(pod_cidrs=("10.244.0.0/16",), cluster_dns=("10.96.0.10",))
     assert settings.is_of_host(address) == is_theirs
 

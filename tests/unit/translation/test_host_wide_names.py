@@ -25,11 +25,11 @@ HOLDERS = [
 
 
 @pytest.mark.parametrize("obj", HOLDERS, ids=lambda obj: obj["kind"])
-def test_host_is_the_same_name_whoever_takes_it(obj: Object) -> None:
+def test_host_is_the_same_name_for_any_owner(obj: Object) -> None:
     assert shared_names(obj).keys() == {"a.example.com"}
 
 
-def test_path_is_where_the_name_stands_first() -> None:
+def test_path_is_where_the_name_is_first() -> None:
     ingress = named(
         "networking.k8s.io/v1", "Ingress", rules=[{}, {"host": "b"}, {"host": "c"}, {"host": "b"}]
     )
@@ -49,7 +49,7 @@ def test_odd_shapes_take_nothing(rules: Any) -> None:
     assert shared_names(named("networking.k8s.io/v1", "Ingress", rules=rules)) == {}
 
 
-def test_notice_names_what_is_shared_and_nobody() -> None:
+def test_notice_names_what_is_shared_and_no_owner() -> None:
     notice = shared_name("a.example.com")
     assert notice.code is NoticeCode.HOST_SHARED
     assert notice.detail == (

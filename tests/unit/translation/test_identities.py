@@ -76,7 +76,7 @@ def test_users_and_groups_of_karmadas_rules_are_allowed_under_their_host_names()
     ]
 
 
-def test_what_is_no_list_of_names_to_impersonate_allows_nobody() -> None:
+def test_invalid_list_of_names_to_impersonate_allows_no_one() -> None:
     found = allowed(rule("users"), rule("users", "alice", verb="get"), rule("groups"), {})
     assert found == allowed()
 

@@ -46,7 +46,7 @@ def test_annotations_of_others_are_none_of_ours() -> None:
 
 
 @pytest.mark.parametrize("kind", ["StorageClass", "ClusterRole"])
-def test_no_finalizer_keeps_what_lies_in_no_namespace(kind: str) -> None:
+def test_no_finalizer_keeps_an_object_in_no_namespace(kind: str) -> None:
     group = {"StorageClass": "storage.k8s.io/v1", "ClusterRole": "rbac.authorization.k8s.io/v1"}
     metadata = {"name": "x", "finalizers": ["example.com/mine"]}
     manifest = {"apiVersion": group[kind], "kind": kind, "metadata": metadata}

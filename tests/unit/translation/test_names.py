@@ -126,7 +126,7 @@ def test_template_is_written_as_it_was_read(text: str) -> None:
     assert str(NamespaceTemplate.parse(text)) == text
 
 
-def test_template_says_where_the_cluster_stands() -> None:
+def test_template_says_where_the_cluster_is() -> None:
     template = NamespaceTemplate.parse("{cluster}-in-{namespace}")
     assert host_namespace(template, VirtualNamespace("edge"), "b") == "b-in-edge"
 

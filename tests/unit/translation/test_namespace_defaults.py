@@ -39,7 +39,7 @@ def defaults(
     return namespace_defaults(vc, EDGE, HOST, infrastructure, pod_cidrs)
 
 
-def test_nothing_is_made_unless_asked_for() -> None:
+def test_nothing_is_created_unless_requested() -> None:
     assert defaults() == []
 
 
@@ -89,7 +89,7 @@ def test_isolated_pods_are_reached_from_their_own_and_the_infrastructure() -> No
     }
 
 
-def test_the_world_outside_is_let_in_where_the_pod_networks_are_known() -> None:
+def test_world_outside_is_admitted_where_the_pod_networks_are_set() -> None:
     (policy,) = defaults(network_policy="isolate", pod_cidrs=("10.0.0.0/16", "10.1.0.0/16"))
     assert policy["spec"]["ingress"][2] == {
         "from": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.0.0.0/16", "10.1.0.0/16"]}}]

@@ -56,7 +56,7 @@ def test_path_of_the_table_is_not_noticed() -> None:
     assert references(monitor) == []
 
 
-def test_built_in_kinds_are_known_whole() -> None:
+def test_built_in_kinds_are_served_whole() -> None:
     obj = custom(namespace="ops") | {"apiVersion": "apps/v1", "kind": "Deployment"}
     assert references(obj) == []
 

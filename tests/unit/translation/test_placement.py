@@ -117,7 +117,7 @@ def test_merge_names_the_first_conflict() -> None:
     assert caught.value.refusal.detail == 's.nodeSelector["region"] is "south", required "n"'
 
 
-def test_no_tolerations_are_written_where_none_are_wanted() -> None:
+def test_no_tolerations_are_written_where_none_are_desired() -> None:
     assert "tolerations" not in given.host_object(pod({}))["spec"]
 
 

@@ -169,7 +169,7 @@ def test_tolerations_are_added(
     assert spec_in(host, path)["tolerations"] == [toleration]
 
 
-def test_all_elements_are_found() -> None:
+def test_all_elements_are_discovered() -> None:
     tasks = [{"template": {"spec": {}}}, {"template": {"spec": {}}}, {"name": "without"}]
     obj = {"spec": {"tasks": tasks}}
     gvk = parse_api_version("batch.volcano.sh/v1alpha1", "Job")
@@ -200,7 +200,7 @@ def test_tekton_version_decides_where_the_template_is_made() -> None:
     assert spec == {"podTemplate": {"nodeSelector": {"branch": "a"}}}
 
 
-def test_configured_row_for_a_known_path_is_not_counted_twice() -> None:
+def test_configured_row_for_a_built_in_path_is_not_counted_twice() -> None:
     extra = PodTemplates("apps", "Deployment", ("spec.template.spec",), selector_only=True)
     obj: Object = {"spec": {"template": {"spec": {}}}}
     found = pod_specs(obj, parse_api_version("apps/v1", "Deployment"), [extra])

@@ -24,12 +24,12 @@ def config_map(namespace: str, labels: dict[str, str] | None = None) -> Object:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
 
-def test_namespace_comes_from_the_claim() -> None:
+def test_namespace_is_from_the_claim() -> None:
     context = given.context(claims={"edge": "legacy"})
     assert restore(config_map("legacy"), context)["metadata"]["namespace"] == "edge"
 
 
-def test_namespace_comes_from_the_label_when_it_is_not_claimed() -> None:
+def test_namespace_is_from_the_label_when_it_is_not_claimed() -> None:
     context = given.context(claims={})
     obj = config_map("legacy", {f"{D}/namespace": "edge"})
     assert restore(obj, context)["metadata"] == {"name": "c", "namespace": "edge"}
@@ -158,7 +158,7 @@ def test_notes_of_odd_shape_are_ignored() -> None:
 @pytest.mark.parametrize(
     ("api_version", "about"), [("v1", "involvedObject"), ("events.k8s.io/v1", "regarding")]
 )
-def test_event_tells_of_objects_in_virtual_namespaces(api_version: str, about: str) -> None:
+def test_event_names_objects_in_virtual_namespaces(api_version: str, about: str) -> None:
     def event(namespace: str) -> Object:
         pod = {"kind": "Pod", "name": "p", "namespace": namespace}
         metadata = {"name": "p.1", "namespace": namespace}

@@ -68,7 +68,7 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, 
 
 
 @each_case
-def test_manifest_comes_back_but_for_what_is_injected(case: Case) -> None:
+def test_manifest_returns_except_for_what_is_injected(case: Case) -> None:
     context = given.context(**case.given.get("context", {}))
     manifest = case.given["manifest"]
     result = translate(manifest, case.given.get("namespaced", True), context)

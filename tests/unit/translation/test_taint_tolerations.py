@@ -38,7 +38,7 @@ def test_only_what_all_nodes_carry_counts() -> None:
         Taint("slow", "", "PreferNoSchedule"),
     ],
 )
-def test_what_tells_of_a_state_or_is_a_wish_does_not_count(taint: Taint) -> None:
+def test_taint_of_a_state_or_preference_does_not_count(taint: Taint) -> None:
     assert common_taints([node(taint)]) == ()
 
 

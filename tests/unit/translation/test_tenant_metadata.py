@@ -30,7 +30,9 @@ def passed(key: str, tenancy: str, *patterns: str, field: str = "labels") -> tup
 @pytest.mark.parametrize("field", ["labels", "annotations"])
 @pytest.mark.parametrize("tenancy", [SHARED, STRICT])
 @pytest.mark.parametrize("key", OPT_OUTS)
-def test_what_switches_a_guard_off_is_dropped_and_told(key: str, tenancy: str, field: str) -> None:
+def test_label_that_disables_a_guard_is_dropped_and_reported(
+    key: str, tenancy: str, field: str
+) -> None:
     assert passed(key, tenancy, field=field) == (False, [NoticeCode.METADATA_DROPPED])
     assert passed(key, tenancy, key, field=field) == (True, [])
 
@@ -48,7 +50,7 @@ def test_karmadas_own_keys_pass(key: str, tenancy: str) -> None:
     assert passed(key, tenancy) == (True, [])
 
 
-def test_labels_of_a_cluster_role_go_and_those_that_aggregate_are_told() -> None:
+def test_cluster_role_labels_are_dropped_and_aggregating_ones_reported() -> None:
     role: Object = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",

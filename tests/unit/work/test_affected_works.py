@@ -54,7 +54,7 @@ def test_works_of_a_cluster_that_is_deleted_come_up() -> None:
         assert [work for _, work in affected.by_cluster(cluster, cluster)] == found
 
 
-def test_works_of_the_namespaces_of_a_work_that_is_gone_come_up() -> None:
+def test_works_of_the_namespaces_of_a_deleted_work_are_requeued() -> None:
     affected = Given().affected
     work = objects.work(objects.deployment())
     assert [cluster for cluster, _ in affected.by_work("branch-a", work, None)] == ["branch-a"]

@@ -101,7 +101,7 @@ def writers(requests: list[Request]) -> set[str]:
 
 
 @pytest.mark.parametrize(("kind", "path"), [("Role", ROLES), ("ClusterRole", CLUSTER_ROLES)])
-async def test_binding_comes_before_its_role(
+async def test_binding_precedes_its_role(
     host: FakeApiServer, client: ApiClient, kind: str, path: str
 ) -> None:
     outcome = await apply(client, binding(kind))
@@ -197,7 +197,7 @@ async def test_refusal_says_which_role_holds_what(host: FakeApiServer, client: A
 
 
 @pytest.mark.parametrize(("rules", "error"), [(UNHELD, ForbiddenError), (QUOTAS, RetryError)])
-async def test_strong_role_that_comes_first_is_judged(
+async def test_strong_role_that_is_first_is_judged(
     host: FakeApiServer, client: ApiClient, rules: list[Object], error: type[Exception]
 ) -> None:
     """Somebody makes it between the answer that it is missing and the stand-in."""
@@ -233,7 +233,7 @@ async def test_role_that_took_the_place_of_the_stand_in_stays(
     assert host.live(path)["rules"] == READS
 
 
-async def test_stand_in_of_another_binding_that_goes_meanwhile_is_made_again(
+async def test_stand_in_of_another_binding_deleted_meanwhile_is_created_again(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     host.seed(role())
@@ -243,7 +243,7 @@ async def test_stand_in_of_another_binding_that_goes_meanwhile_is_made_again(
     assert host.find(path) is None
 
 
-async def test_stand_in_goes_where_the_binding_fails(
+async def test_stand_in_is_removed_where_the_binding_fails(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     host.before("POST", ROLES, lambda: host.fail(403, "Forbidden", method="POST", path=BINDINGS))
@@ -304,7 +304,7 @@ async def test_no_stand_in_for_what_no_work_may_bring(
     assert [str(request) for request in host.writes()] == [f"POST {BINDINGS}"]
 
 
-async def test_who_may_make_no_roles_is_told_what_is_missing(
+async def test_missing_role_is_reported_without_the_right_to_create_roles(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     host.fail(403, "Forbidden", method="POST", path=ROLES)
@@ -326,7 +326,7 @@ async def test_stand_in_is_the_accounts_where_the_binding_is(
     assert writers(host.asked("POST", BINDINGS)) == {"ann"}
 
 
-async def test_binding_is_put_right_after_its_role_went(
+async def test_binding_is_corrected_after_its_role_was_deleted(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     host.seed({**binding(), "subjects": []})
@@ -346,7 +346,7 @@ async def test_other_things_that_are_missing_ask_for_no_role(
     assert len(host.writes()) == 1
 
 
-async def test_binding_that_went_asks_for_no_second_role(
+async def test_deleted_binding_requires_no_second_role(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     """It is called like its role, and the server says the same of both."""

@@ -63,7 +63,7 @@ async def setting(world: World) -> Setting:
     return made
 
 
-async def test_vote_of_a_cluster_that_went_unseen_is_withdrawn_and_its_record_dropped(
+async def test_vote_of_a_cluster_deleted_unseen_is_withdrawn_with_its_record(
     setting: Setting,
 ) -> None:
     setting.unset("branch-a")
@@ -74,7 +74,7 @@ async def test_vote_of_a_cluster_that_went_unseen_is_withdrawn_and_its_record_dr
 
 
 @pytest.mark.parametrize("has_namespace", [False, True])
-async def test_nodes_of_a_cluster_that_went_unseen_keep_its_label_while_it_has_namespaces(
+async def test_nodes_keep_the_label_of_a_cluster_deleted_unseen_with_namespaces(
     setting: Setting, *, has_namespace: bool
 ) -> None:
     world, old, others = setting.world, "branch-old", "another-agents"
@@ -91,7 +91,7 @@ async def test_nodes_of_a_cluster_that_went_unseen_keep_its_label_while_it_has_n
     assert left == {"branch-b", others} | ({"branch-a", old} if has_namespace else set())
 
 
-async def test_what_others_wait_for_comes_with_the_withdrawn_vote(setting: Setting) -> None:
+async def test_withheld_change_is_applied_with_the_withdrawn_vote(setting: Setting) -> None:
     world = setting.world
     work = objects.work(priority_class(2000), vc="branch-b")
     world.hub.change(
@@ -148,7 +148,7 @@ async def test_vote_of_one_that_is_not_departed_is_never_dropped(
 
 
 @pytest.mark.parametrize("side", ["hub", "host"])
-async def test_vote_waits_for_the_second_look_at_a_server_that_went_back(
+async def test_vote_waits_for_the_second_check_of_a_rolled_back_server(
     setting: Setting, side: str
 ) -> None:
     world = setting.world

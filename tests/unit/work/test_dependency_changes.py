@@ -109,7 +109,7 @@ def test_kind_that_is_served_later_brings_up_what_names_it() -> None:
     assert given.changed == {kind_dependency(GADGET)}
 
 
-def test_object_that_goes_brings_up_what_waits_for_the_objects_of_its_kind() -> None:
+def test_deleted_object_requeues_what_waits_for_its_kind() -> None:
     given = Given()
     gone: Object = {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}}
     given.changes.own_object(gone, gone)

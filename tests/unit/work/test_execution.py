@@ -154,7 +154,7 @@ async def test_second_reconcile_writes_nothing_though_the_watch_has_not_shown_th
     assert world.host.writes() == []
 
 
-async def test_another_process_writes_and_tells_nothing_of_what_is_right(world: World) -> None:
+async def test_another_process_writes_and_reports_nothing_that_is_right(world: World) -> None:
     given(world, objects.namespace_manifest(), objects.deployment(), objects.config_map())
     await reconcile(world)
     told = await world.events()
@@ -166,7 +166,7 @@ async def test_another_process_writes_and_tells_nothing_of_what_is_right(world: 
     assert world.host.writes() == []
 
 
-async def test_another_process_tells_of_what_it_had_to_write(world: World) -> None:
+async def test_another_process_reports_what_it_had_to_write(world: World) -> None:
     given(world, objects.config_map())
     await reconcile(world)
     world.host.change(SETTINGS, data={"value": "by hand"})
@@ -191,7 +191,7 @@ def restart_from_a_checkpoint(world: World) -> None:
     world.forget_requests()
 
 
-async def test_process_that_begins_with_a_checkpoint_tells_of_nothing_that_is_as_it_was(
+async def test_process_started_with_a_checkpoint_reports_nothing_unchanged(
     world: World,
 ) -> None:
     given(world, objects.deployment())
@@ -205,7 +205,7 @@ async def test_process_that_begins_with_a_checkpoint_tells_of_nothing_that_is_as
     assert world.host.writes() == []
 
 
-async def test_list_that_comes_during_the_sync_of_a_work_of_a_checkpoint_tells_of_it_no_second_time(
+async def test_list_during_the_sync_of_a_checkpointed_work_repeats_no_event(
     world: World,
 ) -> None:
     given(world, objects.deployment())
@@ -220,7 +220,7 @@ async def test_list_that_comes_during_the_sync_of_a_work_of_a_checkpoint_tells_o
     assert await world.events() == told
 
 
-async def test_what_a_checkpoint_had_written_is_told_once_the_hub_lists_the_work(
+async def test_events_after_a_checkpoint_wait_until_the_hub_lists_the_work(
     world: World,
 ) -> None:
     given(world, objects.config_map())
@@ -297,7 +297,7 @@ async def test_suspended_work_is_not_applied_and_says_so(world: World) -> None:
     assert conditions(world) == {"Dispatching": ("False", "SuspendDispatching")}
 
 
-async def test_paused_virtual_cluster_has_nothing_written_until_it_goes_on(world: World) -> None:
+async def test_paused_virtual_cluster_has_nothing_written_until_it_resumes(world: World) -> None:
     given(world, objects.config_map())
     world.virtual_clusters.put(objects.virtual_cluster(paused=True))
     await reconcile(world)
@@ -336,7 +336,7 @@ async def test_work_of_a_cluster_that_is_not_ours_is_left_alone(world: World) ->
     assert world.host.writes() == world.hub.writes() == []
 
 
-async def test_work_that_is_gone_is_done(world: World) -> None:
+async def test_deleted_work_is_done(world: World) -> None:
     world.register()
     world.look()
     await reconcile(world)
@@ -378,7 +378,7 @@ async def test_answer_of_the_host_names_no_host_namespace(world: World) -> None:
     assert applied(world)["message"].endswith('denied in "edge"')
 
 
-async def test_kind_that_nobody_serves_fails_and_is_retried(world: World) -> None:
+async def test_unserved_kind_fails_and_is_retried(world: World) -> None:
     gadget = {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "w"}}
     given(world, gadget)
     with pytest.raises(RetryError):
@@ -424,7 +424,7 @@ async def test_foreign_object_is_reported_in_karmadas_words(world: World) -> Non
     )
 
 
-async def test_work_changed_by_somebody_else_meanwhile_still_gets_its_status(
+async def test_work_changed_by_another_writer_meanwhile_still_gets_its_status(
     world: World,
 ) -> None:
     given(world, objects.config_map())
@@ -439,7 +439,9 @@ async def test_work_changed_by_somebody_else_meanwhile_still_gets_its_status(
     assert annotations_of(world.hub.live(WORK)) == {"a": "b"}
 
 
-async def test_change_that_met_the_status_write_is_still_told_by_the_watch(world: World) -> None:
+async def test_change_that_met_the_status_write_is_still_notified_by_the_watch(
+    world: World,
+) -> None:
     given(world, objects.config_map())
     world.hub.before("PUT", f"{WORK}/status", lambda: world.hub.mark_deleted(WORK))
     await reconcile(world)
@@ -472,7 +474,7 @@ async def test_status_of_a_work_is_not_written_to_its_successor(world: World) ->
     assert conditions(world)["Applied"] == ("True", "AppliedSuccessful")
 
 
-async def test_status_is_not_written_to_a_work_that_goes_by_now(world: World) -> None:
+async def test_status_is_not_written_to_a_work_deleted_by_now(world: World) -> None:
     given(world, objects.config_map())
     world.hub.before("PUT", f"{WORK}/status", lambda: world.hub.mark_deleted(WORK))
     await reconcile(world)
@@ -489,7 +491,7 @@ async def test_suspended_successor_of_a_refused_work_counts_no_refusal(world: Wo
     assert list(world.memory.refusals()) == []
 
 
-async def test_successor_of_a_work_is_told_of_like_a_new_one(world: World) -> None:
+async def test_successor_of_a_work_is_reported_like_a_new_one(world: World) -> None:
     given(world, objects.config_map())
     await reconcile(world)
     status = world.hub.live(WORK)["status"]
@@ -512,7 +514,7 @@ async def test_foreign_conditions_of_a_work_are_kept(world: World) -> None:
     assert other in world.hub.live(WORK)["status"]["conditions"]
 
 
-async def test_events_tell_the_work_and_the_template(world: World) -> None:
+async def test_events_name_the_work_and_the_template(world: World) -> None:
     given(world, objects.deployment())
     await reconcile(world)
     told = await world.events()
@@ -523,7 +525,7 @@ async def test_events_tell_the_work_and_the_template(world: World) -> None:
     assert ("Deployment", "SyncSucceed", text) in told
 
 
-async def test_failure_is_told_as_event_on_work_and_template(world: World) -> None:
+async def test_failure_is_an_event_on_work_and_template(world: World) -> None:
     given(world, objects.deployment(nodeSelector={"branch": "b"}))
     await reconcile(world)
     told = {(kind, reason) for kind, reason, _ in await world.events()}
@@ -532,7 +534,7 @@ async def test_failure_is_told_as_event_on_work_and_template(world: World) -> No
     assert ("Deployment", "SyncFailed") in told
 
 
-async def test_nothing_new_is_told_when_nothing_changed(world: World) -> None:
+async def test_nothing_new_is_reported_when_nothing_changed(world: World) -> None:
     given(world, objects.deployment())
     await reconcile(world)
     told = await world.events()

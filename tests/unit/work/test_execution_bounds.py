@@ -60,7 +60,7 @@ def bounded(**bounds: Any) -> Any:
     return new_world(objects.virtual_cluster("branch-a", bounds=Bounds(**bounds)))
 
 
-async def test_work_over_the_bound_is_refused_told_and_carried_out_when_there_is_room() -> None:
+async def test_work_over_the_bound_is_refused_reported_and_applied_once_it_fits() -> None:
     async with bounded(works=1) as world:
         made = Bounded(world)
         seed(world, "old", config_map("old"), created=1)
@@ -186,9 +186,7 @@ async def test_work_that_shrank_while_it_was_refused_is_carried_out() -> None:
 
 
 @pytest.mark.parametrize("is_over", [False, True])
-async def test_work_that_is_gone_when_the_answer_about_it_comes_takes_no_place(
-    *, is_over: bool
-) -> None:
+async def test_work_deleted_before_its_response_takes_no_place(*, is_over: bool) -> None:
     """Be it the answer to its status, or the Work read again, as one that is out is."""
     async with bounded(works=1) as world:
         made = Bounded(world)

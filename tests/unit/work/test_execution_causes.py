@@ -57,14 +57,14 @@ async def blamed(world: World) -> RetryError:
     return caught.value
 
 
-async def test_kind_that_is_not_served_is_a_cause(world: World) -> None:
+async def test_unserved_kind_is_a_dependency(world: World) -> None:
     given(world, gadget(), gadget("h"))
     error = await blamed(world)
     assert error.dependencies == (kind_dependency(GADGET),)
     assert not error.is_own
 
 
-async def test_what_is_about_one_work_is_no_cause(world: World) -> None:
+async def test_failure_of_one_work_is_no_dependency(world: World) -> None:
     given(world, gadget(), config_map("c"))
     world.host.fail(422, method="POST", path=CONFIG_MAPS)
     error = await blamed(world)
@@ -82,7 +82,7 @@ async def test_what_is_about_one_work_is_no_cause(world: World) -> None:
         ('configmaps "c" is forbidden: exceeded quota: q', ()),
     ],
 )
-async def test_missing_right_is_a_cause_but_a_quota_is_not(
+async def test_missing_right_is_a_dependency_but_a_quota_is_not(
     world: World, message: str, expected: tuple[Dependency, ...]
 ) -> None:
     given(world, config_map("c"))
@@ -92,7 +92,7 @@ async def test_missing_right_is_a_cause_but_a_quota_is_not(
     assert error.is_own == (not expected)
 
 
-async def test_cluster_that_is_not_ready_is_a_cause(world: World) -> None:
+async def test_cluster_that_is_not_ready_is_a_dependency(world: World) -> None:
     world.register(ready="False")
     given(world, config_map("c"))
     error = await blamed(world)
@@ -185,7 +185,7 @@ async def test_works_of_a_silent_webhook_are_parked_and_heal_together(world: Wor
         assert healthy == ["Healthy"] * 50
 
 
-async def test_hook_that_does_not_answer_is_a_cause(world: World) -> None:
+async def test_hook_without_a_response_is_a_dependency(world: World) -> None:
     silent = Silent()
     world.levels.append(cast(Any, silent))
     given(world, config_map("c"))

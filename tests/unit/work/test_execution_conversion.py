@@ -69,7 +69,7 @@ async def test_cluster_role_binding_follows_namespaces_that_come(world: World) -
     assert world.host.find(BINDINGS.format("ops-v-branch-a")) is not None
 
 
-async def test_nobody_is_bound_in_a_namespace_that_is_not_set_up() -> None:
+async def test_no_one_is_bound_in_a_namespace_that_is_not_set_up() -> None:
     """A claim that another one wrote: its quota is there before the first who may use it."""
     async with new_world(objects.virtual_cluster(quota={"pods": "4"})) as world:
         world.register()
@@ -95,7 +95,7 @@ async def test_role_bindings_go_with_their_cluster_role_binding(world: World) ->
     assert world.manifests.depending_on_claims("branch-a") == []
 
 
-async def test_renamed_object_is_made_reported_by_its_own_name_and_goes(world: World) -> None:
+async def test_renamed_object_is_created_reported_by_its_own_name_and_removed(world: World) -> None:
     await seed_and_reconcile(world, role())
     assert world.host.find(f"{ROLES}/reader-v-branch-a") is not None
     assert world.host.find(f"{ROLES}/reader") is None
@@ -126,7 +126,7 @@ async def applied_message(world: World) -> str:
     return str(next(c["message"] for c in conditions if c["type"] == "Applied"))
 
 
-async def test_namespace_that_goes_gets_no_role_binding(world: World) -> None:
+async def test_terminating_namespace_gets_no_role_binding(world: World) -> None:
     await seed_and_reconcile(world, binding(), "edge", "ops")
     world.host.remove(BINDINGS.format("ops-v-branch-a"))
     live = world.host.live("/api/v1/namespaces/ops-v-branch-a")

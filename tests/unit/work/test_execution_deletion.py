@@ -68,7 +68,7 @@ async def test_host_objects_go_in_the_background_then_the_work(world: World) -> 
     assert deletion.body["preconditions"] == {"uid": uid}
 
 
-async def test_work_that_went_is_not_finalised_again_before_the_watch_says_so(
+async def test_deleted_work_is_not_finalised_again_before_the_watch_says_so(
     world: World,
 ) -> None:
     await applied_and_deleted(world, objects.config_map())
@@ -104,7 +104,7 @@ async def test_work_without_the_finalizer_is_not_ours_to_clean(world: World) -> 
     assert world.hub.writes() == []
 
 
-async def test_object_gone_already_is_fine(world: World) -> None:
+async def test_object_deleted_already_is_fine(world: World) -> None:
     await applied_and_deleted(world, objects.config_map())
     world.host.remove(SETTINGS)
     world.look()
@@ -232,7 +232,7 @@ async def test_refused_manifest_has_nothing_to_remove(world: World) -> None:
     assert world.hub.find(WORK) is None
 
 
-async def test_kind_that_nobody_serves_any_more_has_nothing_to_remove(world: World) -> None:
+async def test_kind_no_longer_served_has_nothing_to_remove(world: World) -> None:
     widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
     world.register()
     world.hub.seed(objects.work(widget))
@@ -304,7 +304,7 @@ async def test_work_waits_while_its_cluster_is_not_ready(world: World) -> None:
     assert world.hub.find(WORK) is not None
 
 
-async def test_objects_are_abandoned_when_the_cluster_goes_while_it_is_not_ready(
+async def test_objects_are_abandoned_when_an_unready_cluster_is_deleted(
     world: World,
 ) -> None:
     await applied_and_deleted(world, objects.config_map())
@@ -317,7 +317,7 @@ async def test_objects_are_abandoned_when_the_cluster_goes_while_it_is_not_ready
     assert world.hub.find(WORK) is None
 
 
-async def test_objects_that_were_abandoned_go_if_the_host_is_back_before_the_work_is_gone(
+async def test_abandoned_objects_are_removed_if_the_host_returns_in_time(
     world: World,
 ) -> None:
     await applied_and_deleted(world, objects.config_map())
@@ -447,7 +447,7 @@ async def test_preserved_object_changed_meanwhile_is_released_all_the_same(world
     assert world.hub.find(WORK) is None
 
 
-async def test_namespace_goes_with_its_work(world: World) -> None:
+async def test_namespace_is_removed_with_its_work(world: World) -> None:
     await applied_and_deleted(world, objects.namespace_manifest())
     assert world.host.find(NAMESPACE) is not None
     await world.execution.reconcile(KEY)
@@ -502,7 +502,7 @@ async def test_preserved_namespace_waits_for_works_that_go_as_well(world: World)
     assert CLUSTER_LABEL not in labels_of(world.host.live(NAMESPACE))
 
 
-async def test_namespace_of_a_preserved_work_is_given_up_after_what_lies_in_it(
+async def test_namespace_of_a_preserved_work_is_released_after_its_content(
     world: World,
 ) -> None:
     await applied_and_deleted(
@@ -560,7 +560,7 @@ async def recreated_before_its_end_was_looked_at(world: World, *manifests: Objec
     await world.execution.reconcile(KEY)
 
 
-async def test_work_recreated_under_its_name_is_cleaned_when_it_goes(world: World) -> None:
+async def test_work_recreated_under_its_name_is_cleaned_when_it_is_deleted(world: World) -> None:
     await recreated_before_its_end_was_looked_at(world, objects.config_map())
     assert world.host.live(SETTINGS)
     world.hub.mark_deleted(WORK)
@@ -582,7 +582,7 @@ async def test_namespace_waits_for_a_work_that_was_recreated_under_its_name(worl
     assert world.host.live(SETTINGS)
 
 
-async def test_cluster_registered_anew_is_not_barred_by_its_predecessor(world: World) -> None:
+async def test_cluster_registered_again_is_not_barred_by_its_predecessor(world: World) -> None:
     await applied(world, objects.config_map())
     world.hub.mark_deleted(f"{CLUSTERS_PATH}/branch-a")
     world.look()
@@ -599,7 +599,7 @@ async def test_cluster_registered_anew_is_not_barred_by_its_predecessor(world: W
 
 
 @pytest.mark.parametrize("side", ["hub", "host"])
-async def test_nothing_is_cleaned_until_a_server_that_went_back_was_looked_at_twice(
+async def test_nothing_is_cleaned_until_a_rolled_back_server_was_checked_twice(
     world: World, side: str
 ) -> None:
     await applied_and_deleted(world, objects.config_map())
@@ -614,7 +614,7 @@ async def test_nothing_is_cleaned_until_a_server_that_went_back_was_looked_at_tw
     assert world.host.find(SETTINGS) is None
 
 
-async def test_object_goes_though_its_manifest_became_odd_after_it_was_applied(
+async def test_object_is_removed_though_its_manifest_became_odd_after_apply(
     world: World,
 ) -> None:
     await applied(world, objects.config_map())
@@ -667,7 +667,7 @@ async def test_fault_of_ours_at_a_manifest_keeps_the_work_and_lets_go_of_the_oth
 
 
 @pytest.mark.parametrize("preserve", [False, True])
-async def test_nothing_more_goes_once_the_works_are_not_known(
+async def test_nothing_more_is_removed_once_the_works_are_unknown(
     world: World, *, preserve: bool
 ) -> None:
     world.hub.seed(objects.work(objects.deployment(), name="other"))

@@ -93,7 +93,7 @@ async def test_what_is_no_manifest_is_refused(world: World) -> None:
 
 
 @pytest.mark.parametrize("levels", [MAX_LEVELS, 249, 250, 255])
-async def test_manifest_nested_too_deep_is_refused_and_the_hub_told(
+async def test_manifest_nested_too_deep_is_refused_and_reported_to_the_hub(
     world: World, levels: int
 ) -> None:
     deep = objects.config_map() | {"data": nested(levels)}

@@ -104,7 +104,7 @@ async def test_work_that_needs_no_write_stays_applied(world: World) -> None:
     assert world.host.live(SETTINGS)["data"] == {"value": "2"}
 
 
-async def test_hold_is_told_on_the_cluster_when_it_comes_and_goes(world: World) -> None:
+async def test_hold_is_reported_on_the_cluster_when_it_begins_and_ends(world: World) -> None:
     await given(world)
     hold(world, "belt stopped")
     assert world.parts.common.stores.claims.held_in("branch-a") == ["edge (belt stopped)"]

@@ -155,7 +155,7 @@ def _failing(found: Sequence[Object]) -> Object:
     raise HookError(f"lost in {found[0]['metadata']['namespace']}, not in edge-v-branch-a")
 
 
-async def test_a_health_that_fails_is_unknown_told_and_tried_again(
+async def test_failed_health_is_unknown_reported_and_retried(
     world: World, scripted: Scripted
 ) -> None:
     scripted.answers[INTERPRET_HEALTH] = _failing
@@ -168,7 +168,7 @@ async def test_a_health_that_fails_is_unknown_told_and_tried_again(
     assert told == [f"Interpret health of object(Deployment/edge/web) failed, {text}"]
 
 
-async def test_a_status_that_fails_is_told_and_tried_again_and_leaves_the_entry(
+async def test_failed_status_is_reported_retried_and_leaves_the_entry(
     world: World, scripted: Scripted
 ) -> None:
     given(world)

@@ -61,7 +61,7 @@ async def test_namespaces_and_definitions_go_first(world: World) -> None:
     assert paths[2:] == [f"/apis/example.com/v1/namespaces/{HOST}/widgets", MAPS]
 
 
-async def test_what_is_told_keeps_the_order_of_the_work(world: World) -> None:
+async def test_reports_keep_the_order_of_the_work(world: World) -> None:
     refused = objects.deployment(nodeSelector={"branch": "nowhere"})
     forbidden = objects.namespace_manifest("kube-system")
     given(world, objects.config_map(), refused, objects.config_map("more"), forbidden)

@@ -61,7 +61,7 @@ async def test_refused_work_that_is_mended_is_no_longer_refused(world: World) ->
     assert list(world.memory.refusals()) == []
 
 
-async def test_refused_work_that_goes_is_forgotten(world: World) -> None:
+async def test_refused_work_that_is_deleted_is_forgotten(world: World) -> None:
     given(world, CONFLICTING)
     await world.execution.reconcile(KEY)
     world.hub.remove(WORK)
@@ -136,7 +136,7 @@ async def test_what_is_there_may_be_changed_while_an_older_cluster_owns_a_node()
         assert found["data"] == {"value": "2"}
 
 
-async def test_job_that_cannot_move_is_refused_for_good_and_its_status_is_told_still() -> None:
+async def test_immovable_job_is_refused_for_good_and_its_status_still_reported() -> None:
     async with new_world(objects.virtual_cluster("branch-a")) as world:
         given(world, objects.job())
         await world.execution.reconcile(KEY)
@@ -198,7 +198,7 @@ async def test_object_that_cannot_be_made_again_is_retried(world: World) -> None
     assert "disk full" in applied(world)["message"]
 
 
-async def test_recreation_tells_the_template_alone(world: World) -> None:
+async def test_recreation_is_an_event_on_the_template_alone(world: World) -> None:
     manifest = objects.config_map()
     manifest["metadata"]["annotations"] = {"resourcetemplate.karmada.io/uid": "uid-1"}
     given(world, manifest)
@@ -244,7 +244,7 @@ async def test_repair_is_not_announced(world: World) -> None:
     assert not [e for e in (await world.events())[told:] if e[1].startswith("Sync")]
 
 
-async def test_what_succeeded_of_a_failing_work_is_told_too(world: World) -> None:
+async def test_successes_of_a_failing_work_are_reported_too(world: World) -> None:
     bad, good = objects.config_map("bad"), objects.config_map("good")
     for manifest in (bad, good):
         manifest["metadata"]["annotations"] = {"resourcetemplate.karmada.io/uid": "uid-1"}
@@ -256,7 +256,7 @@ async def test_what_succeeded_of_a_failing_work_is_told_too(world: World) -> Non
     assert told == [("ConfigMap", "SyncFailed"), ("ConfigMap", "SyncSucceed")]
 
 
-async def test_manifest_without_a_name_is_refused_and_told(world: World) -> None:
+async def test_manifest_without_a_name_is_refused_and_reported(world: World) -> None:
     manifest = objects.config_map()
     manifest["metadata"] = {"generateName": "settings-", "namespace": "edge"}
     manifest["metadata"]["annotations"] = {"resourcetemplate.karmada.io/uid": "uid-1"}
@@ -282,7 +282,7 @@ async def test_status_event_of_an_object_without_namespace_keeps_the_slash(world
     assert told == ["Reflect status for object(Namespace//edge) succeed."]
 
 
-async def test_health_is_told_only_of_kinds_that_have_a_rule(world: World) -> None:
+async def test_health_is_reported_only_of_kinds_that_have_a_rule(world: World) -> None:
     given(world, objects.config_map(), objects.deployment())
     await world.execution.reconcile(KEY)
     told = [

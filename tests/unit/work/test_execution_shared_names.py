@@ -69,7 +69,7 @@ def two(world: World) -> World:
     return world
 
 
-async def test_second_of_one_host_is_told(two: World) -> None:
+async def test_second_of_one_host_is_reported(two: World) -> None:
     assert (await carried_out(two, "branch-a", SHOP))["status"] == "True"
     assert (await carried_out(two, "branch-b", SHOP, "own.example.com"))["status"] == "True"
     told = [text for _, reason, text in await two.events() if reason == "HostShared"]
@@ -78,12 +78,12 @@ async def test_second_of_one_host_is_told(two: World) -> None:
     assert "branch-a" not in told[0]
 
 
-async def test_two_hosts_of_one_virtual_cluster_are_nobodys_business(two: World) -> None:
+async def test_two_hosts_of_one_virtual_cluster_are_not_reported(two: World) -> None:
     await carried_out(two, "branch-a", SHOP, SHOP)
     assert "HostShared" not in [reason for _, reason, _ in await two.events()]
 
 
-async def test_second_is_refused_and_comes_again_when_the_first_goes(two: World) -> None:
+async def test_second_is_refused_and_returns_when_the_first_is_removed(two: World) -> None:
     two.restart(refuse_shared_hosts=True)
     await carried_out(two, "branch-a", SHOP)
     two.hub.seed(objects.work(ingress(SHOP), vc="branch-b"))
@@ -114,7 +114,7 @@ async def test_host_that_an_update_gives_up_is_free(two: World) -> None:
     assert applied(two, "branch-b")["status"] == "True"
 
 
-async def test_what_stands_is_not_refused_when_the_setting_comes(two: World) -> None:
+async def test_existing_object_is_not_refused_when_the_setting_is_added(two: World) -> None:
     await carried_out(two, "branch-a", SHOP)
     await carried_out(two, "branch-b", SHOP)
     two.restart(refuse_shared_hosts=True)

@@ -85,7 +85,7 @@ async def test_work_that_the_hub_took_away_is_abandoned_with_its_host(world: Wor
     assert world.host.live(SETTINGS)
 
 
-async def test_work_that_went_by_itself_is_left_alone(world: World) -> None:
+async def test_work_deleted_by_itself_is_left_alone(world: World) -> None:
     world.register()
     world.hub.seed(objects.work(objects.config_map()))
     world.look()

@@ -138,7 +138,7 @@ async def test_drift_of_what_does_not_wait_is_corrected_after_a_restart(world: W
     assert value(world) == "1"
 
 
-async def test_object_whose_manifest_is_not_known_is_left_alone_after_a_restart(
+async def test_object_whose_manifest_is_unknown_is_left_alone_after_a_restart(
     world: World,
 ) -> None:
     await sync(world, OPEN, objects.config_map(value="1"))
@@ -172,7 +172,7 @@ async def test_secrets_and_what_settings_list_pass(world: World) -> None:
     assert value(world) == "1"
 
 
-async def test_objects_from_before_there_were_windows_are_known_by_their_content(
+async def test_objects_from_before_windows_are_recognised_by_their_content(
     world: World,
 ) -> None:
     world.virtual_clusters.put(objects.virtual_cluster())
@@ -188,7 +188,7 @@ async def test_objects_from_before_there_were_windows_are_known_by_their_content
     assert (value(world), says(world)) == ("1", ("False", "OutsideWindow"))
 
 
-async def test_mark_goes_with_the_windows_once_the_object_is_written(world: World) -> None:
+async def test_mark_is_removed_with_the_windows_once_the_object_is_written(world: World) -> None:
     await sync(world, OPEN, objects.config_map(value="1"))
     world.virtual_clusters.put(objects.virtual_cluster())
     await sync(world, OPEN, objects.config_map(value="2"))
@@ -198,7 +198,7 @@ async def test_mark_goes_with_the_windows_once_the_object_is_written(world: Worl
     assert "observedGeneration" not in found
 
 
-async def test_what_was_applied_comes_back_from_a_checkpoint_outside_of_windows(
+async def test_applied_object_returns_from_a_checkpoint_outside_of_windows(
     world: World,
 ) -> None:
     """The agent restarts while the hub is away, its window is closed, and the object is gone."""

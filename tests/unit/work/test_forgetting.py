@@ -65,7 +65,7 @@ async def applied(world: World, name: str) -> None:
     world.manifests._depending_on_claims[f"karmada-es-{name}/refused"] = None
 
 
-async def test_nothing_is_remembered_of_a_cluster_that_is_gone(world: World) -> None:
+async def test_nothing_is_remembered_of_a_deleted_cluster(world: World) -> None:
     await applied(world, "branch-a")
     await applied(world, "branch-b")
     world.hub.mark_deleted(f"{CLUSTERS_PATH}/branch-a")

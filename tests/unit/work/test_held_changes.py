@@ -23,7 +23,7 @@ def test_change_is_enqueued_at_once_while_nothing_is_synced() -> None:
     assert enqueued == [KEY]
 
 
-def test_own_write_told_before_its_answer_enqueues_nothing() -> None:
+def test_own_write_notified_before_its_response_enqueues_nothing() -> None:
     held, enqueued = new()
     held.begin(KEY)
     held.changed(KEY, version(1))

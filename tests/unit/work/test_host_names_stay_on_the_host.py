@@ -203,7 +203,7 @@ def test_a_status_and_its_events_have_no_host_names(
 @pytest.mark.parametrize(
     ("manifest", "host", "context"), [c for c in CORPUS if c.values[0]["kind"] != "Namespace"]
 )
-async def test_an_answer_of_the_host_comes_without_host_names(
+async def test_response_of_the_host_contains_no_host_names(
     manifest: Object, host: Object, context: TranslationContext
 ) -> None:
     gvk = GroupVersionKind("", "v1", "Thing")

@@ -73,7 +73,7 @@ async def test_absent_object_is_created_with_one_request(setting: Setting) -> No
     assert setting.host.live(PATH)["data"] == {"value": "1"}
 
 
-async def test_answer_is_known_before_the_watch_shows_it(setting: Setting) -> None:
+async def test_response_is_cached_before_the_watch_shows_it(setting: Setting) -> None:
     outcome = await setting.applied()
     assert setting.host_objects.cached(MAPS, "hns", "settings") == outcome.live
 
@@ -133,7 +133,7 @@ async def test_object_changed_on_the_host_is_put_right(setting: Setting) -> None
     assert setting.host.live(PATH)["data"] == {"value": "1"}
 
 
-async def test_object_made_anew_by_somebody_is_put_right_although_its_generation_is_the_same(
+async def test_object_recreated_with_the_same_generation_is_corrected(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     """A generation counts from 1 again, so it says nothing of another object of the name."""
@@ -194,7 +194,7 @@ async def test_managed_object_made_meanwhile_is_adopted(setting: Setting) -> Non
     assert setting.host.live(PATH)["data"] == {"value": "1"}
 
 
-async def test_object_that_nobody_manages_is_foreign(setting: Setting) -> None:
+async def test_unmanaged_object_is_foreign(setting: Setting) -> None:
     unmanaged = objects.config_map(ns="hns", value="0")
     unmanaged["metadata"]["labels"] = {}
     setting.host.seed(unmanaged)
@@ -261,7 +261,7 @@ async def test_object_deleted_on_the_host_counts_as_recreated(setting: Setting) 
     assert (outcome.was_written, outcome.was_recreated) == (True, True)
 
 
-async def test_object_that_cannot_be_made_again_is_told_apart(setting: Setting) -> None:
+async def test_object_that_cannot_be_recreated_is_distinguished(setting: Setting) -> None:
     await setting.apply()
     setting.host.remove(PATH)
     setting.look()
@@ -316,7 +316,7 @@ async def test_object_that_retain_leaves_alone_is_checked_too(setting: Setting) 
     assert setting.host.live(PATH)["data"] == {"value": "1", "pinned": "yes"}
 
 
-async def test_object_that_is_as_the_check_wants_it_is_kept(setting: Setting) -> None:
+async def test_object_that_passes_the_check_is_kept(setting: Setting) -> None:
     setting.host.seed(desired())
     setting.look()
     applied = await setting.host_objects.apply(MAPS, desired(), as_it_is)
@@ -378,7 +378,7 @@ async def test_removal_that_always_meets_another_object_is_left_to_the_queue(
     assert setting.host.find(PATH) is None
 
 
-async def test_object_that_is_gone_need_not_be_deleted(setting: Setting) -> None:
+async def test_missing_object_need_not_be_deleted(setting: Setting) -> None:
     await setting.host_objects.remove(MAPS, desired())
     assert setting.sent() == ["GET"]
 
@@ -401,7 +401,7 @@ async def test_released_object_keeps_its_content_without_our_marks(setting: Sett
     assert labels_of(live) == {}
 
 
-async def test_releasing_what_is_gone_is_fine(setting: Setting) -> None:
+async def test_releasing_a_deleted_object_is_fine(setting: Setting) -> None:
     await setting.host_objects.release(MAPS, desired())
 
 

@@ -90,7 +90,9 @@ def configuration(client: Object) -> Object:
     }
 
 
-async def test_what_is_there_is_known_before_anything_is_interpreted(hub: FakeApiServer) -> None:
+async def test_present_webhooks_are_listed_before_anything_is_interpreted(
+    hub: FakeApiServer,
+) -> None:
     hub.seed(customization("Widget", "one"), configuration({"url": "https://example.io"}))
     async with watching(hub, []) as rules:
         scripts, webhooks = rules.levels
@@ -100,7 +102,7 @@ async def test_what_is_there_is_known_before_anything_is_interpreted(hub: FakeAp
     assert hub.asked("GET", SERVICES) == []
 
 
-async def test_a_change_is_told_for_the_kinds_it_is_about(hub: FakeApiServer) -> None:
+async def test_change_is_notified_for_the_affected_kinds(hub: FakeApiServer) -> None:
     told: list[Concerns] = []
     async with watching(hub, told) as rules:
         assert told == []

@@ -125,7 +125,7 @@ def test_a_list_of_what_is_kept_already_takes_no_more(keeping: Keeping) -> None:
     assert keeping.kept.trim(changed) is not known
 
 
-def test_what_goes_makes_room(keeping: Keeping) -> None:
+def test_removed_object_frees_memory_budget(keeping: Keeping) -> None:
     keeping.list(large(n) for n in range(40))
     keeping.list(large(n) for n in range(2))
     assert list(keeping.kept.met()) == []
@@ -212,7 +212,7 @@ def test_a_list_that_is_given_up_counts_no_more(keeping: Keeping) -> None:
     assert all(isinstance(keeping.codec.trim(large(n)), _Whole) for n in range(8))
 
 
-async def test_what_is_read_is_whole_again_where_there_is_room(
+async def test_read_object_is_whole_again_where_there_is_memory_budget(
     keeping: Keeping, host: FakeApiServer, client: ApiClient
 ) -> None:
     last = host.seed(large(8))

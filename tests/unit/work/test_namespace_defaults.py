@@ -59,7 +59,7 @@ async def test_defaults_of_changed_settings_are_there_before_the_namespace_is_us
             assert world.host.find(path) is not None
 
 
-async def test_nobody_is_bound_before_the_bounds_are_there() -> None:
+async def test_no_one_is_bound_before_the_bounds_are_there() -> None:
     async with new_world(objects.virtual_cluster(**ALL)) as world:
         await world.namespace_writer.claim(world.vc(), EDGE)
         made = [request.path.rpartition("/")[2] for request in world.host.writes()]
@@ -100,7 +100,7 @@ async def test_default_changed_or_deleted_is_put_right(path: str, change: Object
             assert after.get(part) == before.get(part)
 
 
-async def test_default_whose_label_was_taken_off_is_found_again() -> None:
+async def test_default_without_its_label_is_recovered() -> None:
     async with new_world(objects.virtual_cluster(**ALL)) as world:
         await world.namespace_writer.claim(world.vc(), EDGE)
         for path in (QUOTA, LIMITS):
@@ -142,7 +142,7 @@ async def test_defaults_leave_a_namespace_that_is_given_up() -> None:
         assert [world.host.find(path) for path in (QUOTA, LIMITS, POLICY, BINDING)] == [None] * 4
 
 
-async def test_namespace_made_anew_is_equipped_anew() -> None:
+async def test_recreated_namespace_is_equipped_again() -> None:
     async with new_world(objects.virtual_cluster(**ALL)) as world:
         await world.namespace_writer.claim(world.vc(), EDGE)
         for path in (QUOTA, LIMITS, POLICY, BINDING, f"/api/v1/namespaces/{HOST}"):

@@ -122,7 +122,7 @@ async def test_objects_in_namespaces_without_our_claim_are_not_ours(world: World
     assert counts["branch-a"] == 0
 
 
-async def test_nothing_is_said_before_the_works_are_known(world: World) -> None:
+async def test_nothing_is_reported_before_the_works_are_listed(world: World) -> None:
     world.host.seed(objects.claimed("branch-a"), config_map("lost", "gone"))
     world.look()
     made, counts = controller(world)
@@ -148,7 +148,7 @@ def role(name: str, **annotations: str) -> Object:
     }
 
 
-async def test_role_that_stood_in_for_a_moment_and_was_left_goes(world: World) -> None:
+async def test_leftover_stand_in_role_is_removed(world: World) -> None:
     """As after an agent that was killed between two writes."""
     stand_in = role("reader", **{"stand-in": "true"})
     world.host.seed(objects.claimed("branch-a"), role("empty"), stand_in)

@@ -72,7 +72,7 @@ async def test_owner_of_another_uid_does_not_count(owners: Owners, world: World)
     assert await root(owners, "bottom") is None
 
 
-async def test_what_is_known_costs_no_request(owners: Owners, world: World) -> None:
+async def test_cached_owner_costs_no_request(owners: Owners, world: World) -> None:
     uid = seed(world, "top", "karmada-es-branch-a/web-1")["metadata"]["uid"]
     assert await root(owners, "top", uid) == "top"
     world.forget_requests()

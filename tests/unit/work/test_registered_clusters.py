@@ -42,7 +42,7 @@ class Given:
         return obj
 
 
-def test_cluster_that_comes_is_watched_and_its_readiness_told_once() -> None:
+def test_added_cluster_is_watched_and_its_readiness_notified_once() -> None:
     given = Given()
     given.change(1)
     given.change(2)
@@ -53,7 +53,7 @@ def test_cluster_that_comes_is_watched_and_its_readiness_told_once() -> None:
     given.told.gone.assert_not_called()
 
 
-def test_cluster_that_goes_is_forgotten_and_told_of_anew() -> None:
+def test_deleted_cluster_is_forgotten_and_notified_again() -> None:
     given = Given()
     given.store.remove(given.change(1))
     given.watches.stop.assert_called_once_with("branch-a")
@@ -62,7 +62,7 @@ def test_cluster_that_goes_is_forgotten_and_told_of_anew() -> None:
     assert given.told.became.call_count == 2
 
 
-def test_cluster_that_is_anothers_by_now_is_gone() -> None:
+def test_cluster_that_is_anothers_by_now_counts_as_deleted() -> None:
     given = Given()
     given.change(1)
     given.is_ours = False
@@ -70,14 +70,14 @@ def test_cluster_that_is_anothers_by_now_is_gone() -> None:
     given.told.gone.assert_called_once_with("branch-a")
 
 
-def test_cluster_that_is_not_served_is_nobodys() -> None:
+def test_unserved_cluster_belongs_to_no_one() -> None:
     given = Given()
     given.change(1, name="stranger")
     given.watches.start.assert_not_called()
     given.told.became.assert_not_called()
 
 
-def test_virtual_cluster_that_leaves_the_settings_is_gone_though_its_cluster_stays() -> None:
+def test_unserved_virtual_cluster_is_removed_though_its_cluster_stays() -> None:
     given = Given()
     given.change(1)
     given.virtual_clusters.replace_all([])
@@ -85,7 +85,7 @@ def test_virtual_cluster_that_leaves_the_settings_is_gone_though_its_cluster_sta
     given.watches.stop.assert_called_once_with("branch-a")
 
 
-def test_virtual_cluster_that_comes_back_finds_its_cluster() -> None:
+def test_returning_virtual_cluster_finds_its_cluster() -> None:
     given = Given()
     given.change(1)
     (vc,) = given.virtual_clusters.values()

@@ -52,7 +52,9 @@ async def until(condition: Callable[[], object]) -> None:
     raise AssertionError("it did not come about")
 
 
-async def test_kind_whose_definition_came_is_told(host: FakeApiServer, client: ApiClient) -> None:
+async def test_kind_whose_definition_appears_is_notified(
+    host: FakeApiServer, client: ApiClient
+) -> None:
     told: list[ServedApis] = []
     async with following(client, told) as discovery:
         assert told
@@ -64,7 +66,7 @@ async def test_kind_whose_definition_came_is_told(host: FakeApiServer, client: A
         assert GADGET in told[0].by_kind
 
 
-async def test_kind_that_is_served_a_moment_later_is_told(
+async def test_kind_served_a_moment_later_is_notified(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     told: list[ServedApis] = []
@@ -78,7 +80,7 @@ async def test_kind_that_is_served_a_moment_later_is_told(
         assert GADGET in told[-1].by_kind
 
 
-async def test_kind_that_somebody_else_noticed_is_told(
+async def test_kind_that_another_reader_noticed_is_notified(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     told: list[ServedApis] = []

@@ -108,7 +108,7 @@ async def test_group_of_a_shared_definition_takes_more(world: World) -> None:
     assert world.host.find(f"{PATH}/gadgets.example.com")
 
 
-async def test_definition_with_objects_stays_and_belongs_to_nobody(world: World) -> None:
+async def test_definition_with_objects_stays_and_belongs_to_no_one(world: World) -> None:
     await join(world, "branch-a")
     world.host.seed(
         {
@@ -137,13 +137,13 @@ async def test_what_was_retained_is_held_to_the_rules_and_keeps_its_owners(world
     assert set(owners_of(live)) == {"branch-a"}
 
 
-async def test_preserved_object_stays_and_belongs_to_nobody(world: World) -> None:
+async def test_preserved_object_stays_and_belongs_to_no_one(world: World) -> None:
     await join(world, "branch-a")
     await leave(world, "branch-a", preserve=True)
     assert owners_of(world.host.live(WIDGETS)) == {}
 
 
-async def test_leaving_what_is_gone_is_fine(world: World) -> None:
+async def test_leaving_a_deleted_object_is_fine(world: World) -> None:
     await leave(world, "branch-a")
     assert world.host.find(WIDGETS) is None
 
@@ -158,7 +158,7 @@ async def test_write_that_met_a_newer_object_is_planned_again(world: World) -> N
     assert set(owners_of(world.host.live(WIDGETS))) == {"branch-a", "branch-b"}
 
 
-async def test_change_is_told_to_all_who_want_the_object(world: World) -> None:
+async def test_change_is_notified_to_all_owners_of_the_object(world: World) -> None:
     await join(world, "branch-a")
     await join(world, "branch-b")
     world.shared_objects.follow(None, world.host.live(WIDGETS))
@@ -170,7 +170,7 @@ async def test_change_is_told_to_all_who_want_the_object(world: World) -> None:
     assert world.enqueued == [("branch-b", "widgets")]
 
 
-async def test_who_writes_tells_the_others_at_once(world: World) -> None:
+async def test_writer_notifies_the_other_owners_at_once(world: World) -> None:
     """An informer tells no more of what its own writer has observed before the watch came."""
     await join(world, "branch-a")
     assert world.enqueued == []

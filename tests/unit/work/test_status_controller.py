@@ -57,7 +57,7 @@ def reason(world: World) -> str:
     return str(next(c["reason"] for c in found if c["type"] == "Applied"))
 
 
-async def test_sync_tells_and_writes_nothing_to_the_hub(given: World) -> None:
+async def test_sync_reports_and_writes_nothing_to_the_hub(given: World) -> None:
     await sync(given)
     assert given.hub.writes() == []
     assert len(given.parts.works.status_queue) == 1
@@ -97,7 +97,7 @@ async def test_newest_is_written_once_when_the_hub_is_back(given: World) -> None
     assert reason(given) == "ReCreateSuccessful"
 
 
-async def test_what_was_told_is_not_told_again_before_it_is_written(given: World) -> None:
+async def test_reported_status_is_not_reported_again_before_it_is_written(given: World) -> None:
     await sync(given)
     told = await given.events()
     await sync(given)
@@ -106,7 +106,7 @@ async def test_what_was_told_is_not_told_again_before_it_is_written(given: World
     assert puts(given) == 1
 
 
-async def test_report_of_a_work_that_went_is_dropped(given: World) -> None:
+async def test_report_of_a_deleted_work_is_dropped(given: World) -> None:
     await sync(given)
     given.hub.remove(WORK)
     given.look()
@@ -138,7 +138,7 @@ async def test_watch_that_is_faster_than_the_answer_enqueues_nothing(given: Worl
     assert given.enqueued == []
 
 
-async def test_status_that_somebody_else_writes_meanwhile_enqueues_the_work(given: World) -> None:
+async def test_status_of_another_writer_enqueues_the_work(given: World) -> None:
     await sync(given)
     held = given.held_changes
     work, newer = newer_work(given)

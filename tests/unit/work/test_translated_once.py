@@ -80,12 +80,12 @@ def _host_refuses(world: World) -> None:
     world.host.fail(422, method="POST", path=SETTINGS.rpartition("/")[0], message="no room")
 
 
-def _namespace_goes(world: World) -> None:
+def _namespace_terminates(world: World) -> None:
     going = objects.claimed(deletionTimestamp=objects.SINCE, finalizers=["example.com/wait"])
     world.host.seed(going)
 
 
-def _namespace_is_of_somebody(world: World) -> None:
+def _namespace_of_another_owner(world: World) -> None:
     world.host.seed(objects.namespace("edge-v-branch-a"))
 
 
@@ -94,8 +94,8 @@ def _namespace_is_of_somebody(world: World) -> None:
     [
         (_foreign, "already exists"),
         (_host_refuses, "no room"),
-        (_namespace_goes, "NamespaceTerminating"),
-        (_namespace_is_of_somebody, "NamespaceNotOwned"),
+        (_namespace_terminates, "NamespaceTerminating"),
+        (_namespace_of_another_owner, "NamespaceNotOwned"),
     ],
 )
 async def test_manifest_that_fails_on_the_host(
@@ -106,7 +106,7 @@ async def test_manifest_that_fails_on_the_host(
     assert asked == ["manifest"]
 
 
-async def test_manifest_whose_failure_is_told_to_a_tenant_with_rights_of_its_own(
+async def test_manifest_whose_failure_is_shown_to_a_tenant_with_its_own_rights(
     asked: list[str],
 ) -> None:
     vc = objects.virtual_cluster(apply_as=ApplyAs("tenants", "a", "edit"))
@@ -137,7 +137,7 @@ async def test_of_a_refused_one_the_identity_alone_is_translated_again(
 
 
 @pytest.mark.parametrize("manifest", [UNKNOWN, NO_NAME], ids=["kind", "name"])
-async def test_what_cannot_be_found_is_not_translated(
+async def test_unidentifiable_manifest_is_not_translated(
     world: World, asked: list[str], manifest: Object
 ) -> None:
     await reconcile(world, manifest)

@@ -91,7 +91,7 @@ async def test_what_is_over_the_bytes_is_not_kept(
         assert made.met == [("branch-a", text)]
 
 
-async def test_what_goes_lets_in_the_next(hub: FakeApiServer) -> None:
+async def test_removed_work_admits_the_next(hub: FakeApiServer) -> None:
     for n in range(4):
         hub.seed(work(f"w-{n}", config_map("c"), created=n))
     async with watching(hub, works=2) as made:
@@ -214,7 +214,7 @@ async def test_what_is_trimmed_later_is_what_the_store_holds(hub: FakeApiServer)
 
 
 @pytest.mark.parametrize("cluster_wide", [False, True])
-async def test_who_comes_while_the_watches_run_has_its_works_whole(
+async def test_virtual_cluster_added_later_has_its_works_whole(
     hub: FakeApiServer, *, cluster_wide: bool
 ) -> None:
     """The watch for all has kept next to nothing of them until then."""

@@ -87,7 +87,7 @@ def test_what_changed_and_changed_back_is_as_the_hub_has_it() -> None:
     assert reported_over(live, newest, manifests_of(work)) == live
 
 
-def test_where_there_is_no_room_the_hub_has_the_health_alone_and_is_told_it_once() -> None:
+def test_without_space_the_hub_gets_the_health_alone_once() -> None:
     maps = [objects.config_map(name) for name in ("one", "two")]
     _, work = scene(*maps)
     roomless = statuses_of(lambda *_: None)

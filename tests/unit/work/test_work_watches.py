@@ -40,7 +40,7 @@ async def watching(hub: FakeApiServer, *, cluster_wide: bool) -> AsyncIterator[W
 
 
 @pytest.mark.parametrize("cluster_wide", [False, True])
-async def test_works_of_started_clusters_are_found_and_told(
+async def test_works_of_started_clusters_are_listed_and_notified(
     hub: FakeApiServer, *, cluster_wide: bool
 ) -> None:
     hub.seed(objects.work(vc="branch-a", name="old"), objects.work(vc="foreign", name="other"))

@@ -160,7 +160,7 @@ def test_the_same_observation_gives_the_same_status() -> None:
     assert _composed(once, NOW) == once
 
 
-def test_what_is_not_reported_any_more_goes() -> None:
+def test_field_no_longer_reported_is_removed() -> None:
     once = _composed(None, THEN)
     fields = ("kubernetesVersion", "apiEnablements", "nodeSummary", "resourceSummary")
     assert set(_composed(once, NOW, **dict.fromkeys(fields))) == {"conditions"}

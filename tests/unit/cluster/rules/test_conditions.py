@@ -16,7 +16,7 @@ def _at(time: str, condition: Condition) -> Condition:
     return Condition(**{**condition, "lastTransitionTime": time})
 
 
-def test_a_new_condition_goes_to_the_end_with_the_time() -> None:
+def test_new_condition_is_appended_with_the_time() -> None:
     foreign = _at(THEN, _condition("Other", "True"))
     assert set_condition([foreign], _condition("Ready", "True"), NOW) == [
         foreign,

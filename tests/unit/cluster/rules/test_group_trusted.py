@@ -82,7 +82,7 @@ def test_message_says_which_labels_and_what_helps() -> None:
     )
 
 
-def test_group_that_was_found_says_by_what() -> None:
+def test_discovered_group_says_by_what() -> None:
     def message(by_label: bool, **fields: Any) -> str:
         vc = objects.virtual_cluster(**fields)
         found = group_trusted(

@@ -32,7 +32,7 @@ def test_new_and_marked_objects_may_keep_theirs_and_no_others() -> None:
     assert not feature.may_keep(objects.config_map())
 
 
-def test_placement_is_the_live_one_and_the_rest_as_wanted() -> None:
+def test_placement_is_the_live_one_and_the_rest_as_desired() -> None:
     live = objects.deployment(nodeSelector={"disk": "ssd"})
     wanted = objects.deployment(
         replicas=3, nodeSelector={"disk": "ssd", "branch": "a"}, tolerations=[{"key": "edge"}]

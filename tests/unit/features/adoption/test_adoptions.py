@@ -100,7 +100,7 @@ async def test_workload_that_makes_pods_anyway_is_placed(nodes: tuple[str, ...])
     assert host.kept.of("branch-a") == []
 
 
-async def test_more_pods_than_are_looked_at_are_made_anew() -> None:
+async def test_more_pods_than_are_checked_are_recreated() -> None:
     host = Host(*["own-1"] * (PAGES_AT_MOST + 1))
     _, is_kept = await host.settle(wanted(), live())
     assert not is_kept
@@ -120,7 +120,7 @@ async def test_other_template_is_placed_and_no_longer_named() -> None:
     assert host.told == ["branch-a"] * 2
 
 
-async def test_what_the_host_refuses_is_written_as_wanted_and_refused_for_that() -> None:
+async def test_update_the_host_refuses_is_written_as_desired_and_refused() -> None:
     host = Host("own-1", "own-2")
     host.client.replace.side_effect = InvalidError(422, "Invalid", "no")
     written, is_kept = await host.settle(wanted(), live())
@@ -128,7 +128,7 @@ async def test_what_the_host_refuses_is_written_as_wanted_and_refused_for_that()
     assert dig(written, *SELECTOR) == {"branch": "a"}
 
 
-async def test_what_the_agent_placed_is_not_asked_for() -> None:
+async def test_pods_placed_by_the_agent_are_not_requested() -> None:
     host = Host("own-1", "own-2")
     found = live()
     found["metadata"]["labels"] = {CLUSTER_LABEL: "branch-a"}
@@ -136,7 +136,7 @@ async def test_what_the_agent_placed_is_not_asked_for() -> None:
     assert host.client.mock_calls == []
 
 
-async def test_what_is_gone_is_forgotten() -> None:
+async def test_deleted_object_is_forgotten() -> None:
     host = Host("own-1", "own-2")
     await host.settle(wanted(), live())
     host.adoptions.gone(wanted())

@@ -157,7 +157,7 @@ async def test_new_certificate_is_written_to_the_file_and_used(setting: Setting)
     assert len(setting.requests()) == 1
 
 
-async def test_new_certificate_goes_into_the_secret_that_is_mounted(setting: Setting) -> None:
+async def test_new_certificate_is_stored_in_the_mounted_secret(setting: Setting) -> None:
     setting.seed_secret(setting.path.read_bytes())
     setting.controller = setting.new(ReadOnlyFile(setting.path))
     chain = await setting.renew()
@@ -171,7 +171,7 @@ async def test_new_certificate_goes_into_the_secret_that_is_mounted(setting: Set
     assert len(setting.used) == 1
 
 
-async def test_secret_of_somebody_else_is_left_alone(setting: Setting) -> None:
+async def test_secret_of_another_owner_is_left_alone(setting: Setting) -> None:
     stranger = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "stranger")])
     foreign = kubeconfig(setting.authority.pair(subject=stranger))
     setting.seed_secret(foreign)
@@ -179,7 +179,9 @@ async def test_secret_of_somebody_else_is_left_alone(setting: Setting) -> None:
     assert setting.in_secret() == foreign
 
 
-async def test_secret_that_somebody_renewed_is_used_before_it_is_mounted(setting: Setting) -> None:
+async def test_secret_renewed_by_another_writer_is_used_before_it_is_mounted(
+    setting: Setting,
+) -> None:
     setting.now = DUE
     setting.seed_secret(kubeconfig(setting.authority.pair(start=DUE)))
     assert await setting.step() == CHECK
@@ -189,7 +191,7 @@ async def test_secret_that_somebody_renewed_is_used_before_it_is_mounted(setting
     assert len(setting.used) == 1
 
 
-async def test_nothing_is_asked_for_that_could_not_be_kept(
+async def test_nothing_is_requested_that_could_not_be_kept(
     setting: Setting, caplog: pytest.LogCaptureFixture
 ) -> None:
     setting.controller = setting.new(ReadOnlyFile(setting.path))
@@ -270,7 +272,7 @@ async def test_request_that_was_denied_is_followed_by_another_at_the_next_check(
     assert "Denied: not you" in str([vars(record) for record in caplog.records])
 
 
-async def test_request_that_is_gone_is_made_again(setting: Setting) -> None:
+async def test_deleted_request_is_created_again(setting: Setting) -> None:
     setting.now = DUE
     await setting.step()
     (request,) = setting.requests()

@@ -46,7 +46,7 @@ async def test_nothing_is_said_where_nothing_was_kept(
     assert (said, host.writes()) == ([], [])
 
 
-async def test_who_may_not_read_it_is_told(host: FakeApiServer, client: ApiClient) -> None:
+async def test_unreadable_checkpoint_is_reported(host: FakeApiServer, client: ApiClient) -> None:
     host.fail(403, "Forbidden", method="GET", times=100)
     said: list[str] = []
     await forget_saved(client, "agents", "agent", "branch-a", said.append)

@@ -80,7 +80,7 @@ async def test_all_is_there_at_once_while_the_hub_is_away(tasks: list[asyncio.Ta
     assert at.isoformat() == "2026-05-01T10:00:00+00:00"
 
 
-async def test_rules_that_cannot_be_used_are_told_of_once(
+async def test_unusable_rules_are_reported_once(
     tasks: list[asyncio.Task[None]], caplog: pytest.LogCaptureFixture
 ) -> None:
     torn = entries.encode(header(RULES, cluster="", uid=""), [b"torn"])
@@ -143,7 +143,7 @@ async def test_a_hub_that_answered_before_it_was_away_is_not_waited_for(
     assert hub.names() == ["a", "one"]
 
 
-async def test_the_first_list_replaces_it_and_tells_of_all(tasks: list[asyncio.Task[None]]) -> None:
+async def test_first_list_replaces_it_and_reports_all(tasks: list[asyncio.Task[None]]) -> None:
     hub = await start(tasks)
     hub.told.clear()
     hub.clusters.replace_all([cluster()], "50")
@@ -191,7 +191,9 @@ async def test_the_same_hub_leaves_it(tasks: list[asyncio.Task[None]]) -> None:
     assert hub.names() == ["a", "one"]
 
 
-async def test_what_is_known_already_is_not_filled(tasks: list[asyncio.Task[None]]) -> None:
+async def test_listed_cluster_is_not_filled_from_the_checkpoint(
+    tasks: list[asyncio.Task[None]],
+) -> None:
     hub = Hub(read([secret()], expected()))
     hub.clusters.replace_all([], "50")
     hub.works.replace_all([], "50")

@@ -105,9 +105,7 @@ async def test_further_deletions_cost_nothing_until_it_is_tried_again(scene: Sce
 
 
 @pytest.mark.parametrize("method", ["GET", "PATCH"])
-async def test_a_host_that_goes_on_refusing_is_asked_less_and_less(
-    scene: Scene, method: str
-) -> None:
+async def test_host_that_keeps_refusing_is_requested_ever_less(scene: Scene, method: str) -> None:
     scene.work("one")
     await scene.write()
     scene.work("one", text="new", generation=2)
@@ -140,7 +138,7 @@ async def test_rights_that_come_later_are_used_without_a_restart(scene: Scene) -
     assert served(scene) == ["branch-a", "branch-b"]
 
 
-async def test_who_is_not_written_keeps_nobody_else_from_being_trusted(scene: Scene) -> None:
+async def test_unwritten_one_does_not_block_trust_in_others(scene: Scene) -> None:
     await scene.write()
     await scene.outdated.note(EVERYTHING)
     scene.new_process()
@@ -159,7 +157,7 @@ async def test_who_is_not_written_keeps_nobody_else_from_being_trusted(scene: Sc
     assert served(scene) == ["branch-a", "branch-b"]
 
 
-async def test_one_that_is_served_no_more_keeps_nobody_from_being_trusted(scene: Scene) -> None:
+async def test_one_that_is_served_no_more_does_not_block_trust_in_others(scene: Scene) -> None:
     scene.works["branch-b"].is_synced = True
     scene.host.fail(422, "Invalid", method="POST", times=1)
     with pytest.raises(KubeError):
@@ -212,7 +210,7 @@ async def test_rules_that_are_not_written_keep_all_from_being_trusted(scene: Sce
     assert served(scene) == []
 
 
-async def test_what_somebody_deleted_or_restored_by_hand_is_written_again(scene: Scene) -> None:
+async def test_secret_deleted_or_restored_by_hand_is_written_again(scene: Scene) -> None:
     for name in ("one", "two"):
         scene.work(name)
     await scene.write()
@@ -264,7 +262,7 @@ async def test_a_secret_that_cannot_be_read_is_read_less_and_less(scene: Scene) 
     assert 0 < len(scene.host.asked("GET", path)) <= 2 * (3600.0 / LONGEST_S + 1)
 
 
-async def test_nobody_served_leaves_no_rules_and_no_contact(scene: Scene) -> None:
+async def test_serving_no_one_leaves_no_rules_and_no_contact(scene: Scene) -> None:
     scene.served.clear()
     await scene.write()
     assert scene.host.listed(SECRETS) == []

@@ -36,7 +36,7 @@ async def test_nothing_is_said_where_nothing_was_kept(
     assert await remove_checkpoint(client, "agents", "agent") == []
 
 
-async def test_what_a_denial_leaves_is_told(
+async def test_leftovers_of_a_denial_are_reported(
     host: FakeApiServer, client: ApiClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -163,7 +163,7 @@ def test_a_contact_with_another_hub_says_nothing() -> None:
 
 
 @pytest.mark.parametrize(("ahead_s", "clusters"), [(SKEW_S, ["a"]), (SKEW_S + 1, [])])
-def test_nobody_knows_how_old_is_what_is_of_the_future(ahead_s: float, clusters: list[str]) -> None:
+def test_age_of_a_future_record_is_unknown(ahead_s: float, clusters: list[str]) -> None:
     before = datetime(2026, 5, 1, 10, tzinfo=UTC) - timedelta(seconds=ahead_s)  # it is of 10:00
     saved = read([secret()], expected(times=usable_times(before, 1800)))
     assert saved.clusters == clusters
@@ -175,7 +175,7 @@ def test_nothing_is_too_old_without_a_limit() -> None:
     assert usable_times(NOW, 0) is None
 
 
-def test_what_is_forgotten_is_gone() -> None:
+def test_forgotten_one_leaves_nothing() -> None:
     saved = read([secret()], expected())
     saved.forget("a")
     _assert_nothing_of_a(saved)

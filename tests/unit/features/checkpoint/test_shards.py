@@ -46,7 +46,7 @@ def test_ten_thousand_works_are_split() -> None:
     assert parts_for(10_000) == 512
 
 
-def test_a_few_works_more_or_less_split_nothing_anew() -> None:
+def test_few_works_more_or_less_reshard_nothing() -> None:
     parts = parts_for(33)
     assert parts == 2
     assert parts_for(30, parts) == parts
@@ -59,7 +59,7 @@ def test_a_key_says_whose_it_is() -> None:
     assert cluster_of_key("rules") == ""
 
 
-def test_all_stays_where_there_is_room() -> None:
+def test_all_stays_where_there_is_space() -> None:
     assert left_out({head_key("a"): 500, works_key("a", 1, 0): LARGEST_SECRET - 500}) == frozenset()
 
 

@@ -69,7 +69,7 @@ async def test_a_changed_work_costs_its_entry_only(
     assert len(scene.names()) == 40
 
 
-async def test_works_are_split_anew_when_they_become_many(
+async def test_works_are_split_again_when_they_become_many(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(entries, "WORKS_A_PART", 10)
@@ -92,7 +92,7 @@ async def test_large_works_find_room(scene: Scene) -> None:
     assert not scene.secrets.too_large
 
 
-async def test_parts_that_outdated_ones_left_no_room_for_are_written_then(
+async def test_parts_blocked_by_outdated_ones_are_written_then(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(entries, "CHECKPOINT_SECRETS", 1)
@@ -151,7 +151,7 @@ async def test_what_an_earlier_process_saved_is_struck_out(scene: Scene) -> None
     assert scene.names() == []
 
 
-async def test_nothing_is_struck_out_before_the_works_are_known(scene: Scene) -> None:
+async def test_nothing_is_struck_out_before_the_works_are_listed(scene: Scene) -> None:
     scene.works["branch-a"].is_synced = False
     with pytest.raises(NotReadyError):
         await scene.writer.strike("branch-a", "one")
@@ -205,7 +205,7 @@ async def test_what_another_leader_wrote_is_overwritten(scene: Scene) -> None:
     assert scene.names() == ["one", "two"]
 
 
-async def test_secrets_that_somebody_deleted_are_written_again(scene: Scene) -> None:
+async def test_deleted_secrets_are_written_again(scene: Scene) -> None:
     scene.work("one")
     await scene.write()
     scene.host.remove(_path_of(scene))
@@ -224,7 +224,7 @@ async def test_a_cluster_that_is_being_deleted_is_taken_away(scene: Scene) -> No
     assert not [key for _, key in scene.secrets if "branch-a" in key]
 
 
-async def test_a_cluster_made_anew_begins_anew(scene: Scene) -> None:
+async def test_recreated_cluster_starts_afresh(scene: Scene) -> None:
     scene.work("one")
     await scene.write()
     scene.cluster_store.remove(scene.cluster("branch-a"))
@@ -314,7 +314,7 @@ async def test_an_outage_of_the_host_is_survived(scene: Scene) -> None:
     assert not scene.writer.problem_of("branch-a")
 
 
-async def test_a_missing_right_is_told_until_it_is_there(scene: Scene) -> None:
+async def test_missing_right_is_reported_until_granted(scene: Scene) -> None:
     task = asyncio.ensure_future(scene.writer.run())
     scene.host.fail(403, "Forbidden", method="POST", times=2)
     scene.work("one")

@@ -214,7 +214,7 @@ async def test_what_was_confirmed_does_not_count_for_later_deletions(world: Worl
     assert await sync(world, [8]) == []
 
 
-async def test_list_that_grew_is_asked_about_again(world: World) -> None:
+async def test_list_that_grew_is_confirmed_again(world: World) -> None:
     record = await held(world)
     confirm(world, record.digest)
     mark_deleted(world, [8])

@@ -141,13 +141,13 @@ def test_only_selected_groups_are_meant() -> None:
     assert not is_selected(group(), NodeGroupSettings(selector=LabelSelector({"tier": "cloud"})))
 
 
-async def test_group_is_gone_only_where_the_host_knows_groups(world: World) -> None:
+async def test_group_is_deleted_only_where_the_host_serves_groups(world: World) -> None:
     discovery = NodeGroupDiscovery(world.host_client, NodeGroupSettings())
     assert not await discovery.is_deleted("a", "a"), "the host does not serve NodeGroups"
     assert await discovery.is_deleted("by-another-template-a", "a")
 
 
-async def test_value_is_gone_where_no_node_has_it(world: World) -> None:
+async def test_value_is_deleted_where_no_node_has_it(world: World) -> None:
     world.host.seed(objects.node("n1", {"branch": "a"}))
     settings = DiscoverSettings(node_label="branch", name_template="shop-{value}")
     discovery = NodeLabelDiscovery(world.host_client, Store(CODEC), settings)
@@ -182,7 +182,7 @@ def test_values_come_with_their_first_node_and_go_with_their_last(world: World) 
     assert about["metadata"]["name"] == "n0"
 
 
-def test_value_is_noticed_though_it_came_with_an_answer_to_a_write(world: World) -> None:
+def test_value_is_noticed_though_it_arrived_in_a_write_response(world: World) -> None:
     nodes: Store[Node] = Store(CODEC)
     discovery = NodeLabelDiscovery(world.host_client, nodes, DiscoverSettings(node_label="branch"))
     nodes.apply(node("n1"))
@@ -220,7 +220,7 @@ async def edge() -> AsyncIterator[FakeApiServer]:
         yield server
 
 
-async def test_groups_are_followed_while_the_settings_want_them(edge: FakeApiServer) -> None:
+async def test_groups_are_followed_while_the_settings_enable_them(edge: FakeApiServer) -> None:
     discovery = NodeGroupDiscovery(edge.client(), NodeGroupSettings())
     changed: list[str] = []
     discovery.changed.subscribe(changed.append)

@@ -47,7 +47,7 @@ async def test_group_without_nodes_has_none(following: Following) -> None:
     assert vc.node_selector == NO_NODES
 
 
-async def test_bad_name_is_told_once_and_not_shortened(following: Following) -> None:
+async def test_bad_name_is_reported_once_and_not_shortened(following: Following) -> None:
     for _ in range(2):
         assert await following.find("n1", name="branch.a") == RECHECK_S
     assert following.served == set()
@@ -109,7 +109,7 @@ async def test_one_that_is_written_down_wins_and_gives_the_name_back(following: 
     assert following.record()
 
 
-async def test_group_that_is_gone_where_another_is_served_takes_nothing_along(
+async def test_group_replaced_by_another_served_one_removes_nothing(
     draining: Following,
 ) -> None:
     await draining.find("n1")
@@ -123,7 +123,7 @@ async def test_group_that_is_gone_where_another_is_served_takes_nothing_along(
     assert not draining.world.hub.live(CLUSTER)["metadata"].get("deletionTimestamp")
 
 
-async def test_gone_one_stays_as_it_is_for_a_while(following: Following) -> None:
+async def test_missing_one_stays_as_it_is_for_a_while(following: Following) -> None:
     await following.find("n1")
     following.world.register()
     before = following.world.vc()
@@ -143,7 +143,7 @@ async def test_gone_one_stays_as_it_is_for_a_while(following: Following) -> None
     assert record.gone_at is None
 
 
-async def test_gone_one_stays_registered_where_drain_is_off(following: Following) -> None:
+async def test_missing_one_stays_registered_where_drain_is_off(following: Following) -> None:
     await following.find("n1")
     following.world.register()
     await following.lose()
@@ -157,7 +157,7 @@ async def test_gone_one_stays_registered_where_drain_is_off(following: Following
     assert following.record() is None
 
 
-async def test_gone_one_that_has_nothing_anywhere_is_forgotten(following: Following) -> None:
+async def test_missing_one_that_has_nothing_anywhere_is_forgotten(following: Following) -> None:
     await following.find("n1")
     await following.lose()
     following.now += GRACE_S
@@ -166,7 +166,7 @@ async def test_gone_one_that_has_nothing_anywhere_is_forgotten(following: Follow
     assert following.record() is None
 
 
-async def test_gone_one_is_removed_where_drain_is_on(draining: Following) -> None:
+async def test_missing_one_is_removed_where_drain_is_on(draining: Following) -> None:
     await draining.find("n1")
     draining.world.register(finalizers=["karmada.io/cluster-controller"])
     draining.world.look()
@@ -188,7 +188,7 @@ async def test_gone_one_is_removed_where_drain_is_on(draining: Following) -> Non
     assert draining.origins.of("branch-a") is None
 
 
-async def test_removal_that_has_begun_ends_before_it_is_served_anew(draining: Following) -> None:
+async def test_begun_removal_ends_before_it_is_served_again(draining: Following) -> None:
     await draining.find("n1")
     draining.world.register(finalizers=["karmada.io/cluster-controller"])
     await draining.lose()
@@ -203,7 +203,7 @@ async def test_removal_that_has_begun_ends_before_it_is_served_anew(draining: Fo
     assert draining.served == {"branch-a"}
 
 
-async def test_removal_that_has_not_begun_ends_where_it_is_found_again(draining: Following) -> None:
+async def test_removal_not_yet_begun_ends_where_it_is_discovered_again(draining: Following) -> None:
     await draining.find("n1")
     draining.world.register()
     await draining.lose()
@@ -222,7 +222,7 @@ async def test_removal_that_has_not_begun_ends_where_it_is_found_again(draining:
     assert not draining.world.hub.live(CLUSTER)["metadata"].get("deletionTimestamp")
 
 
-async def test_nothing_goes_while_the_host_does_not_say_that_it_is_gone(
+async def test_nothing_is_removed_unless_the_host_confirms_the_deletion(
     draining: Following,
 ) -> None:
     await draining.find("n1")
@@ -243,7 +243,7 @@ async def test_what_cannot_be_remembered_is_not_served(following: Following) -> 
     assert following.served == set()
 
 
-async def test_start_wants_what_was_served_before_anything_is_watched(
+async def test_start_restores_what_was_served_before_any_watch(
     following: Following,
 ) -> None:
     await following.find("n1", name="named")
@@ -278,14 +278,14 @@ async def test_too_many_names_are_remembered_by_the_label_that_nodes_were_given(
     assert vc.selects("any", {MEMBERSHIP_LABEL: "branch-a"})
 
 
-def test_what_lies_under_all_lies_under_these() -> None:
+def test_general_settings_are_defaults_of_discovered_ones() -> None:
     config = AgentConfig(agent_namespace="agents", cluster_region="south")
     assert (
         Making(config).of_record("a", DiscoveredRecord("", "a", {"branch": "a"})).region == "south"
     )
 
 
-async def test_what_is_switched_off_is_served_no_more_and_nothing_goes(
+async def test_switched_off_discovery_serves_no_more_and_removes_nothing(
     draining: Following,
 ) -> None:
     await draining.find("n1")
@@ -303,7 +303,7 @@ async def test_what_is_switched_off_is_served_no_more_and_nothing_goes(
     assert draining.served == {"branch-a"}
 
 
-async def test_what_goes_while_it_is_switched_off_is_removed_once_it_is_on(
+async def test_one_missing_while_switched_off_is_removed_once_it_is_on(
     draining: Following,
 ) -> None:
     await draining.find("n1")
@@ -319,7 +319,7 @@ async def test_what_goes_while_it_is_switched_off_is_removed_once_it_is_on(
     assert draining.world.hub.live(CLUSTER)["metadata"]["deletionTimestamp"]
 
 
-async def test_what_went_while_it_was_off_and_cannot_be_served_stays(
+async def test_one_removed_while_off_that_cannot_be_served_stays(
     draining: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> VirtualCluster:
@@ -357,7 +357,7 @@ async def test_removal_that_has_begun_ends_though_it_is_switched_off(draining: F
     assert draining.record() is None
 
 
-async def test_nothing_is_gone_before_all_are_known(following: Following) -> None:
+async def test_nothing_is_missing_before_all_are_listed(following: Following) -> None:
     await following.find("n1")
     following.findings.is_synced = False
     assert await following.lose() == SYNC_S
@@ -366,7 +366,7 @@ async def test_nothing_is_gone_before_all_are_known(following: Following) -> Non
     assert record.gone_at is None
 
 
-async def test_changed_grace_time_counts_for_what_is_gone_already(draining: Following) -> None:
+async def test_changed_grace_time_applies_to_those_already_missing(draining: Following) -> None:
     await draining.find("n1")
     draining.world.register()
     await draining.lose()

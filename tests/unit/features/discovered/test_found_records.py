@@ -40,9 +40,7 @@ async def test_each_source_sees_its_own_only(state: AgentState) -> None:
     assert DiscoveredRecords(state, "nodeGroups").of("shop-a")
 
 
-async def test_record_that_somebody_spoiled_counts_as_absent(
-    host: FakeApiServer, state: AgentState
-) -> None:
+async def test_spoiled_record_counts_as_absent(host: FakeApiServer, state: AgentState) -> None:
     await DiscoveredRecords(state, "nodeGroups").keep("shop-a", RECORD)
     for text in ("{", '{"source": 1}', ""):
         host.change(STATE, data={"found.shop-a": text})

@@ -145,7 +145,7 @@ def test_pods_of_a_node_that_only_reports_are_not_looked_at(setting: Setting) ->
     assert setting.look() == []
 
 
-def test_all_pods_are_looked_at_once_everything_is_known(setting: Setting) -> None:
+def test_all_pods_are_checked_once_everything_is_synced(setting: Setting) -> None:
     setting.world.host.seed(objects.pod("web-x", NAMESPACE, "n2"))
     setting.look()
     assert list(setting.detector.initial_keys()) == [KEY]
@@ -169,7 +169,9 @@ def test_pods_of_an_adopted_namespace_are_looked_at(setting: Setting) -> None:
 # --- reports ----------------------------------------------------------------------------
 
 
-async def test_work_and_template_of_the_pod_are_told_with_virtual_names(setting: Setting) -> None:
+async def test_work_and_template_of_the_pod_are_reported_with_virtual_names(
+    setting: Setting,
+) -> None:
     seed_owned(setting.world)
     setting.look()
     await setting.detector.reconcile(KEY)
@@ -178,7 +180,7 @@ async def test_work_and_template_of_the_pod_are_told_with_virtual_names(setting:
     assert [cluster for cluster, _, _ in setting.escaped.values()] == ["branch-a"]
 
 
-async def test_it_is_told_once_for_a_pod_and_its_node(setting: Setting) -> None:
+async def test_escape_is_reported_once_for_a_pod_and_its_node(setting: Setting) -> None:
     setting.world.host.seed(objects.pod("web-x", NAMESPACE, "n2"))
     setting.look()
     await setting.detector.reconcile(KEY)
@@ -208,7 +210,7 @@ async def test_it_is_told_once_for_a_pod_and_its_node(setting: Setting) -> None:
         pytest.param(lambda world: seed_owned(world, "nonsense"), id="no-name-of-a-work"),
     ],
 )
-async def test_the_cluster_is_told_when_no_work_is_found(setting: Setting, seed: Any) -> None:
+async def test_event_is_on_the_cluster_when_there_is_no_work(setting: Setting, seed: Any) -> None:
     seed(setting.world)
     setting.look()
     await setting.detector.reconcile(KEY)
@@ -254,7 +256,7 @@ async def test_a_pod_that_is_going_is_not_reported(setting: Setting) -> None:
     assert await setting.events() == []
 
 
-async def test_a_node_that_is_gone_runs_nothing(setting: Setting) -> None:
+async def test_deleted_node_runs_nothing(setting: Setting) -> None:
     setting.world.host.seed(objects.pod("web-x", NAMESPACE, "gone"))
     assert setting.look() == [KEY]
     await setting.detector.reconcile(KEY)

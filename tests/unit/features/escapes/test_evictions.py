@@ -68,7 +68,7 @@ async def test_pod_on_a_node_that_left_is_evicted_after_a_while(world: World) ->
     assert await world.events() == [("Cluster", "PodEvicted", text)]
 
 
-async def test_node_that_comes_back_in_time_costs_no_pod(world: World) -> None:
+async def test_node_that_returns_in_time_costs_no_pod(world: World) -> None:
     spec = world.spec(foreign_pods.setup_evictions)
     await spec.reconcile(KEY)
     world.skipped_s += DAMPING_S - 1.0
@@ -116,7 +116,7 @@ async def test_pods_of_others_stay(world: World, claim: Object) -> None:
 
 
 @pytest.mark.parametrize("changed", [{"on_node_leave": "Keep"}, {"paused": True}])
-async def test_pods_stay_where_that_is_asked_for(world: World, changed: dict[str, Any]) -> None:
+async def test_pods_stay_where_requested(world: World, changed: dict[str, Any]) -> None:
     world.virtual_clusters.put(objects.virtual_cluster(**{"on_node_leave": "Evict", **changed}))
     await settle(world)
     assert world.host.requests == []
@@ -145,7 +145,7 @@ async def test_node_that_an_older_virtual_cluster_selects_as_well_did_not_leave(
     ],
     ids=["its-controller-takes-care", "the-node-runs-it-by-itself"],
 )
-async def test_pods_that_somebody_else_keeps_stay(world: World, metadata: Object) -> None:
+async def test_pods_kept_by_another_controller_stay(world: World, metadata: Object) -> None:
     world.host.seed(pod(metadata=metadata))
     world.look()
     await settle(world)
@@ -164,13 +164,13 @@ async def test_what_the_host_says_by_then_decides(world: World) -> None:
     assert world.host.writes() == []
 
 
-async def test_pod_that_goes_meanwhile_is_fine(world: World) -> None:
+async def test_pod_deleted_meanwhile_is_fine(world: World) -> None:
     world.host.remove(POD)
     await settle(world)
     assert world.host.writes() == []
 
 
-async def test_budget_is_respected_and_told_once(world: World) -> None:
+async def test_budget_is_respected_and_reported_once(world: World) -> None:
     spec = world.spec(foreign_pods.setup_evictions)
     await spec.reconcile(KEY)
     world.skipped_s += DAMPING_S
@@ -192,7 +192,7 @@ async def test_budget_is_respected_and_told_once(world: World) -> None:
     ]
 
 
-async def test_nothing_is_evicted_before_the_cluster_is_known_to_be_ours(world: World) -> None:
+async def test_nothing_is_evicted_before_the_cluster_is_confirmed_as_ours(world: World) -> None:
     world.hub.remove("/apis/cluster.karmada.io/v1alpha1/clusters/branch-a")
     world.look()
     await settle(world)

@@ -219,7 +219,7 @@ async def test_token_whose_sum_was_revoked_is_replaced(world: World) -> None:
     assert matching(sums_of(world.host.live(SECRET)), old) is None
 
 
-async def test_new_authorities_are_told_without_a_new_token(
+async def test_new_authorities_are_published_without_a_new_token(
     world: World, authorities: Path
 ) -> None:
     await register(world)
@@ -230,7 +230,7 @@ async def test_new_authorities_are_told_without_a_new_token(
     assert token_of(world, "branch-a") == token
 
 
-async def test_secret_of_somebody_else_is_never_touched(world: World) -> None:
+async def test_secret_of_another_owner_is_never_touched(world: World) -> None:
     theirs = _secret("karmada-cluster", "branch-a", token=b64encode(b"theirs").decode())
     world.hub.seed(theirs)
     cluster = await register(world)
@@ -261,7 +261,7 @@ async def test_gateway_may_impersonate_whom_karmada_names(world: World) -> None:
     assert "vc:branch-a:karmada" in users["resourceNames"]
 
 
-async def test_karmada_is_asked_for_its_rules_until_they_come(world: World) -> None:
+async def test_karmada_is_requested_for_its_rules_until_they_arrive(world: World) -> None:
     world.host.remove(f"{ROLES}/karmada-impersonator-v-branch-a")
     await register(world)
     assert await reconcile(world) is ACCESS_SOON

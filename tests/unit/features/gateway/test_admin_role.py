@@ -39,7 +39,7 @@ async def test_changed_role_is_mended(world: World) -> None:
     assert world.host.live(PATH)["rules"] == wanted
 
 
-async def test_role_of_somebody_else_is_left(world: World) -> None:
+async def test_role_of_another_owner_is_left(world: World) -> None:
     world.host.seed(
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",

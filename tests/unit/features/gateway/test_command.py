@@ -39,7 +39,7 @@ current-context: main
         ),
     ],
 )
-def test_mistakes_of_gateway_are_told_in_one_line(
+def test_mistakes_of_gateway_are_reported_in_one_line(
     tmp_path: Path, flags: tuple[str, ...], told: str
 ) -> None:
     settings, host = tmp_path / "agent.yaml", tmp_path / "host.kubeconfig"

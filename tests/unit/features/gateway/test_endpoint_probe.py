@@ -19,7 +19,7 @@ def endpoint() -> ProbedEndpoint:
     return ProbedEndpoint(url, "token", authorities, proxy)
 
 
-def only_known(host: Any, *arguments: Any, **named: Any) -> Any:
+def unresolvable_proxy(host: Any, *arguments: Any, **named: Any) -> Any:
     if host == "proxy.example":
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
     return _ask(host, *arguments, **named)
@@ -31,17 +31,17 @@ _ask = socket.getaddrinfo
 async def test_proxy_of_a_name_that_is_unknown_here_is_left_out(
     endpoint: ProbedEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(socket, "getaddrinfo", only_known)
+    monkeypatch.setattr(socket, "getaddrinfo", unresolvable_proxy)
     problem = await probe(endpoint)
     assert problem is not None
     assert "Connect" in problem
     assert "proxy" not in problem
 
 
-async def test_name_of_the_endpoint_itself_has_to_be_known(
+async def test_name_of_the_endpoint_itself_must_resolve(
     endpoint: ProbedEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(socket, "getaddrinfo", only_known)
+    monkeypatch.setattr(socket, "getaddrinfo", unresolvable_proxy)
     there = "https://proxy.example:1/virtualclusters/a/"
     problem = await probe(ProbedEndpoint(there, "token", endpoint.authorities))
     assert problem is not None

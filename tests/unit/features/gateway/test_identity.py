@@ -79,7 +79,7 @@ def test_an_account_of_a_foreign_namespace_is_not_confined() -> None:
     assert not is_confined(who, frozenset[str]().__contains__)
 
 
-def test_a_token_of_kind_access_stands_for_nobody_else() -> None:
+def test_token_of_kind_access_impersonates_no_one() -> None:
     assert denial_of(Impersonation(), ACCESS_KIND, []) is None
     for asked in (Impersonation(users=("a",)), Impersonation(others=("Impersonate-Uid",))):
         assert denial_of(asked, ACCESS_KIND, _role(users=["a"]))

@@ -45,7 +45,7 @@ async def test_a_token_is_of_an_account_in_the_anchor_and_for_the_gateway(
 
 
 @pytest.mark.parametrize("agent", [AGENT, "another"])
-async def test_a_cluster_without_an_anchor_of_this_agent_is_told_so(agent: str) -> None:
+async def test_cluster_without_an_anchor_of_this_agent_is_reported(agent: str) -> None:
     async with FakeApiServer() as host:
         if agent != AGENT:
             host.seed(namespace("vc-system-v-a", "a", "vc-system"))
@@ -115,7 +115,7 @@ def test_what_cannot_be_is_said_in_one_line(
 
 
 @pytest.mark.parametrize("name", ["a,b", "A", ""])
-def test_a_cluster_that_none_can_be_is_not_asked_for(tmp_path: Path, name: str) -> None:
+def test_invalid_cluster_name_is_not_requested(tmp_path: Path, name: str) -> None:
     path = tmp_path / "agent.yaml"
     path.write_text(SETTINGS + GATEWAY)
     done = CliRunner().invoke(main, ["kubeconfig", name, "--config", str(path)])

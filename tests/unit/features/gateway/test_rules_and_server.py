@@ -68,7 +68,7 @@ async def test_discovery_has_an_etag_of_what_is_shown(lab: Lab) -> None:
     assert (again.code, again.body) == (304, b"")
 
 
-async def test_a_watch_of_all_namespaces_tells_of_its_own(lab: Lab) -> None:
+async def test_watch_of_all_namespaces_reports_its_own(lab: Lab) -> None:
     version = lab.host.storage.version
     path = f"/api/v1/configmaps?watch=true&resourceVersion={version}"
     reader, writer = await lab.open(path)

@@ -32,7 +32,7 @@ def test_sums_are_read_as_they_were_written() -> None:
     assert "token-a" not in str(with_sums(A))
 
 
-def test_token_is_found_by_its_sum_only() -> None:
+def test_token_is_matched_by_its_sum_only() -> None:
     sums = sums_of(with_sums(A, OLD, B))
     assert matching(sums, "token-a") == A
     assert matching(sums, "older") == OLD
@@ -42,7 +42,7 @@ def test_token_is_found_by_its_sum_only() -> None:
 
 
 @pytest.mark.parametrize("value", ["", "{", "[]", '{"kind": "access"}', '{"kind": "root"}'])
-def test_unreadable_sum_is_valid_for_nobody(value: str) -> None:
+def test_unreadable_sum_is_valid_for_no_one(value: str) -> None:
     assert sums_of(secret(**{"token.branch-a.access.1": value})) == ()
 
 

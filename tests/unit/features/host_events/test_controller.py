@@ -117,7 +117,7 @@ async def setting() -> AsyncIterator[Setting]:
         setting.task.cancel()
 
 
-async def test_work_and_template_are_told(setting: Setting) -> None:
+async def test_work_and_template_get_the_event(setting: Setting) -> None:
     setting.report("e1")
     await setting.work()
     text = TEXT.format("web-1-a")
@@ -131,7 +131,7 @@ async def test_work_and_template_are_told(setting: Setting) -> None:
     assert event["lastTimestamp"] == "2026-01-01T00:00:00Z"
 
 
-async def test_one_cause_is_one_series_over_pods_and_restarts(setting: Setting) -> None:
+async def test_one_failure_is_one_series_over_pods_and_restarts(setting: Setting) -> None:
     setting.report("e1", count=3)
     setting.report("e2", "web-1-b", series={"count": 4})
     await setting.work()
@@ -151,7 +151,7 @@ async def test_one_cause_is_one_series_over_pods_and_restarts(setting: Setting) 
     again.task.cancel()
 
 
-async def test_what_says_nothing_new_is_not_told_again(setting: Setting) -> None:
+async def test_event_with_nothing_new_is_not_reported_again(setting: Setting) -> None:
     setting.report("e1")
     await setting.work()
     before = await setting.told()
@@ -235,7 +235,7 @@ async def test_it_waits_for_the_works_to_be_listed(setting: Setting) -> None:
     assert len(await setting.told()) == 2
 
 
-async def test_cluster_that_is_gone_is_forgotten(setting: Setting) -> None:
+async def test_deleted_cluster_is_forgotten(setting: Setting) -> None:
     setting.report("e1")
     await asyncio.sleep(2.0)
     setting.world.parts.common.scopes.end("branch-a")

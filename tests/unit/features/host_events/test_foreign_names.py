@@ -44,7 +44,7 @@ async def test_word(world: World, word: str, expected: bool) -> None:
     assert is_foreign(stores, world.virtual_clusters, "branch-a", word) is expected
 
 
-async def test_renamed_one_is_known_by_its_names_on_the_host() -> None:
+async def test_renamed_one_is_recognised_by_its_names_on_the_host() -> None:
     renamed = objects.virtual_cluster("shop-7", former_names=("branch-b",))
     async with new_world(objects.virtual_cluster("branch-a"), renamed) as world:
         names = partial(is_foreign, world.parts.common.stores, world.virtual_clusters)

@@ -86,12 +86,12 @@ def test_a_group_without_nodes_has_none() -> None:
         ("0/3 nodes are available: 3 a.", "0/4 nodes are available: 4 a."),
     ],
 )
-def test_pods_of_one_object_have_one_cause(one: str, other: str) -> None:
+def test_pods_of_one_object_have_one_failure(one: str, other: str) -> None:
     assert failure_of(one, "web") == failure_of(other, "web")
 
 
 @pytest.mark.parametrize("other", ["image b", "webimage a", "image  a"])
-def test_other_texts_are_other_causes(other: str) -> None:
+def test_other_texts_are_other_failures(other: str) -> None:
     assert failure_of("image a", "web") != failure_of(other, "web")
 
 

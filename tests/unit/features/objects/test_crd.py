@@ -64,7 +64,7 @@ def test_each_rule_has_a_message_of_its_own() -> None:
     assert all(rule["message"] for rule in rules)
 
 
-def test_what_is_added_to_a_schema_is_found_there() -> None:
+def test_extra_schema_keys_exist_in_the_schema() -> None:
     keys = {key.partition(".")[2].removesuffix("[]") for key in (*EXTRA, *ITEMS)} - {""}
     assert keys <= set(_properties(SPEC))
 

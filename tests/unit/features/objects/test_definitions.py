@@ -67,7 +67,7 @@ async def test_what_hub_or_host_forbid_is_taken_once_they_do_not(served: Served)
     assert served.definitions.problem("branch-a") == ""
 
 
-async def test_server_that_cannot_be_asked_is_asked_again(
+async def test_server_that_cannot_be_reached_is_queried_again(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def check(_: VirtualCluster) -> None:
@@ -78,7 +78,7 @@ async def test_server_that_cannot_be_asked_is_asked_again(
     assert "cannot be checked: no answer" in served.definitions.problem("branch-a")
 
 
-async def test_object_that_is_gone_is_served_no_more(served: Served) -> None:
+async def test_deleted_object_is_served_no_more(served: Served) -> None:
     body = await served.apply(virtual_cluster())
     await served.see(DELETED, body | {"metadata": {**body["metadata"], "uid": "old"}})
     assert "branch-a" in served.world.virtual_clusters
@@ -137,7 +137,7 @@ async def test_object_that_changed_settings_make_wrong_stays_as_it_was(served: S
     assert served.definitions.problem("branch-a") == ""
 
 
-async def test_change_that_an_answer_tells_of_first_is_taken(served: Served) -> None:
+async def test_change_first_seen_in_a_response_is_taken(served: Served) -> None:
     body = await served.apply(virtual_cluster())
     changed = body | {"spec": BRANCH_A | {"region": "north"}}
     changed["metadata"] = body["metadata"] | {"generation": 2}

@@ -56,7 +56,7 @@ def end_cluster(served: Served) -> None:
     served.world.look()
 
 
-async def test_everything_goes_in_order(served: Served) -> None:
+async def test_everything_is_removed_in_order(served: Served) -> None:
     await deleted(served)
     assert await step(served) == "waiting for Works of Cluster branch-a to be finalised (1 left)"
     assert served.world.hub.live(CLUSTER)["metadata"]["deletionTimestamp"]
@@ -79,7 +79,9 @@ async def test_everything_goes_in_order(served: Served) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
-async def test_page_does_not_say_that_the_cluster_is_gone(served: Served, page: PageFault) -> None:
+async def test_page_does_not_say_that_the_cluster_is_deleted(
+    served: Served, page: PageFault
+) -> None:
     """As at a start without a checkpoint: the Cluster is on the hub, and not cached yet."""
     await deleted(served)
     world = served.world
@@ -188,7 +190,7 @@ async def test_policy_may_change_while_it_waits(served: Served) -> None:
 
 
 @pytest.mark.parametrize("code", [403, 500])
-async def test_hub_that_does_not_take_it_is_told(served: Served, code: int) -> None:
+async def test_hub_that_refuses_the_deletion_is_reported(served: Served, code: int) -> None:
     await deleted(served)
     served.world.hub.fail(code, method="DELETE", path=CLUSTER, times=5)
     text = await step(served)
@@ -196,7 +198,7 @@ async def test_hub_that_does_not_take_it_is_told(served: Served, code: int) -> N
     assert "branch-a" in served.world.virtual_clusters
 
 
-async def test_right_that_is_missing_does_not_say_that_the_cluster_is_gone(served: Served) -> None:
+async def test_missing_right_does_not_say_that_the_cluster_is_deleted(served: Served) -> None:
     await deleted(served)
     world = served.world
     cluster = world.hub.live(CLUSTER)
@@ -234,13 +236,13 @@ async def test_nodes_lose_the_label_however_often_it_takes(served: Served) -> No
     assert labels == [{}, {MEMBERSHIP_LABEL: "another"}]
 
 
-async def test_hub_that_is_away_is_told(served: Served) -> None:
+async def test_hub_that_is_away_is_reported(served: Served) -> None:
     await deleted(served)
     with served.world.hub.down():
         assert "does not answer" in await step(served)
 
 
-async def test_one_that_was_never_served_goes_at_once(served: Served) -> None:
+async def test_one_that_was_never_served_is_removed_at_once(served: Served) -> None:
     served.file.replace_all([objects.virtual_cluster("branch-a")])
     await deleted(served)
     assert await step(served) == ""
@@ -259,7 +261,7 @@ async def test_foreign_cluster_of_its_name_stays(served: Served) -> None:
     assert served.world.hub.find(CLUSTER)
 
 
-async def test_cluster_of_another_agent_that_was_not_told_yet_stays(served: Served) -> None:
+async def test_cluster_of_another_agent_not_yet_reported_stays(served: Served) -> None:
     await served.apply(virtual_cluster())
     other = objects.cluster("branch-a", cluster_id(HOST_UID, "branch-a"))
     other["metadata"]["annotations"] = {AGENT_ANNOTATION: "home/other"}
@@ -301,7 +303,7 @@ async def test_object_that_is_not_being_deleted_keeps_what_it_has(
 
 
 @pytest.mark.parametrize("side", ["hub", "host"])
-async def test_nothing_goes_while_a_server_may_have_gone_back_in_time(
+async def test_nothing_is_removed_while_a_server_may_be_rolled_back(
     served: Served, side: str
 ) -> None:
     await deleted(served)

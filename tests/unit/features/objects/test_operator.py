@@ -100,7 +100,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     return Recorder()
 
 
-async def test_objects_that_are_there_and_those_that_come_are_told(
+async def test_existing_and_added_objects_are_notified(
     host: FakeApiServer, recorder: Recorder
 ) -> None:
     host.seed(virtual_cluster("branch-a"))
@@ -137,7 +137,7 @@ async def test_deletion_waits_for_its_steps_and_outlives_a_fault(
         await until(lambda: ("DELETED", "branch-a") in recorder.events)
 
 
-async def test_deletion_that_was_marked_before_goes_on(
+async def test_deletion_that_was_marked_before_continues(
     host: FakeApiServer, recorder: Recorder
 ) -> None:
     host.seed(virtual_cluster())
@@ -200,7 +200,7 @@ async def test_object_of_another_agent_is_left_alone(
     assert recorder.steps == []
 
 
-async def test_host_is_asked_by_all_that_its_kubeconfig_says(recorder: Recorder) -> None:
+async def test_host_is_requested_by_all_settings_of_its_kubeconfig(recorder: Recorder) -> None:
     """Its certificate is for tls-server-name, and not for the address that it is reached by."""
     asked: list[str] = []
 

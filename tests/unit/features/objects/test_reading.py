@@ -51,7 +51,7 @@ def test_tenant_has_an_account_of_its_own() -> None:
         (BRANCH_A | {"colour": "red"}, "spec.colour is unknown"),
     ],
 )
-def test_mistake_is_told_with_its_place(spec: dict[str, Any], problem: str) -> None:
+def test_mistake_is_reported_with_its_place(spec: dict[str, Any], problem: str) -> None:
     found = read(virtual_cluster(spec=spec), CONFIG)
     assert found.virtual_cluster is None
     assert problem in found.problem

@@ -26,7 +26,7 @@ async def registered(served: Served) -> Served:
     return served
 
 
-async def test_registered_one_says_all_that_is_known(registered: Served) -> None:
+async def test_registered_one_shows_its_full_status(registered: Served) -> None:
     status = await registered.status()
     assert (status["observedGeneration"], status["phase"]) == (1, "Active")
     assert status["nodes"] == {"total": 2, "ready": 1}
@@ -72,7 +72,9 @@ async def test_two_writes_are_seconds_apart(registered: Served) -> None:
     assert (await registered.conditions())["Ready"] == ("Unknown", "NotJudged")
 
 
-async def test_hub_that_accepts_nothing_is_told_with_the_last_contact(registered: Served) -> None:
+async def test_hub_that_accepts_nothing_is_reported_with_the_last_contact(
+    registered: Served,
+) -> None:
     await registered.status()
     registered.contact.accepted("branch-a", STATUS)
     registered.clock.advance(50.0)
@@ -125,7 +127,7 @@ async def test_pause_is_a_phase(registered: Served) -> None:
     assert (await registered.status())["phase"] == "Paused"
 
 
-async def test_cluster_that_is_being_deleted_on_the_hub_is_told(registered: Served) -> None:
+async def test_cluster_being_deleted_on_the_hub_is_reported(registered: Served) -> None:
     path = f"{CLUSTERS_PATH}/branch-a"
     registered.world.hub.change(
         path, metadata={**registered.world.hub.live(path)["metadata"], "finalizers": ["x"]}

@@ -24,7 +24,7 @@ def test_few_of_many_failing_are_named() -> None:
     assert count_works(failing) == WorkCounts(failed=5, failing=("a", "b", "c"))
 
 
-def test_changes_of_counts_are_told() -> None:
+def test_changes_of_counts_are_notified() -> None:
     assert name_of_counted("branch-a", None, work("a")) == ("branch-a",)
     assert name_of_counted("branch-a", work("a"), work("a")) == ()
     assert name_of_counted("branch-a", work("a"), work("a", "True")) == ("branch-a",)

@@ -29,7 +29,7 @@ def test_it_is_true_when_a_layer_holds_that_lets_no_other_selector_pass(
     assert placement_enforced(frozenset(layers))["status"] == status
 
 
-def test_layers_are_named_in_the_order_in_which_they_are_asked() -> None:
+def test_layers_are_named_in_the_order_of_evaluation() -> None:
     found = placement_enforced(frozenset((VALIDATING, MUTATING, POD_NODE_SELECTOR)))
     assert found["message"] == (
         "enforced by PodNodeSelector, MutatingAdmissionPolicy, ValidatingAdmissionPolicy"
@@ -37,12 +37,12 @@ def test_layers_are_named_in_the_order_in_which_they_are_asked() -> None:
     assert found["reason"] == "PodsKept"
 
 
-def test_problem_of_one_layer_is_told_beside_those_that_hold() -> None:
+def test_problem_of_one_layer_is_reported_beside_those_that_hold() -> None:
     found = placement_enforced(frozenset((VALIDATING,)), (PROBLEM,))
     assert found["message"] == "enforced by ValidatingAdmissionPolicy; remove it"
 
 
-def test_what_to_do_is_told_when_nothing_holds() -> None:
+def test_advice_is_reported_when_nothing_holds() -> None:
     found = placement_enforced(frozenset(), (PROBLEM,))
     assert found["reason"] == "ForeignPolicy"
     assert found["message"] == (

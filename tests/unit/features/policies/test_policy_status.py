@@ -172,7 +172,7 @@ async def test_policies_are_read_watched_and_reported(setting: Setting) -> None:
     assert setting.told == []
 
 
-async def test_nothing_is_told_twice(setting: Setting) -> None:
+async def test_nothing_is_reported_twice(setting: Setting) -> None:
     setting.world.host.remove(PLACEMENT)
     setting.unheeded = {OWNER.placement_policy}
     await setting.settle()
@@ -206,7 +206,7 @@ async def test_a_mutating_policy_counts_in_the_version_that_is_served(setting: S
     ("policy", "is_about_placement"),
     [(OWNER.placement_policy, True), (OWNER.confines_policy, False)],
 )
-async def test_a_policy_that_is_missing_or_weaker_is_told_and_left(
+async def test_missing_or_weaker_policy_is_reported_and_left(
     setting: Setting, policy: str, *, is_about_placement: bool
 ) -> None:
     path = f"{POLICIES}/{policy}"
@@ -221,14 +221,14 @@ async def test_a_policy_that_is_missing_or_weaker_is_told_and_left(
     assert setting.written() == []
 
 
-async def test_a_foreign_policy_is_told(setting: Setting) -> None:
+async def test_foreign_policy_is_reported(setting: Setting) -> None:
     metadata = {**setting.world.host.live(PLACEMENT)["metadata"], "labels": {}}
     setting.world.host.change(PLACEMENT, metadata=metadata)
     await setting.look()
     assert f"{OWNER.placement_policy} was not created by join" in setting.found()[2]
 
 
-async def test_policies_for_another_user_or_other_groups_are_told(world: World) -> None:
+async def test_policies_for_another_user_or_other_groups_are_reported(world: World) -> None:
     world.host.seed(objects.namespace(HOME), objects.claimed())
     older = replace(OWNER, user="somebody", clusters=(), group_labels=())
     setting = Setting(world, older)
@@ -239,7 +239,7 @@ async def test_policies_for_another_user_or_other_groups_are_told(world: World) 
         assert text in message
 
 
-async def test_policies_that_hold_tenants_to_other_settings_are_told(world: World) -> None:
+async def test_policies_that_hold_tenants_to_other_settings_are_reported(world: World) -> None:
     world.host.seed(objects.namespace(HOME), objects.claimed())
     setting = Setting(world, OWNER, tenancy=STRICT)
     await setting.look()
@@ -310,13 +310,13 @@ async def test_group_of_the_policies_that_does_not_answer_is_unknown(setting: Se
     assert setting.found()[0] == "True"
 
 
-async def test_settings_that_want_no_policies_are_told_apart(idle: Setting) -> None:
+async def test_settings_without_policies_are_distinguished(idle: Setting) -> None:
     await idle.look()
     assert idle.found()[:2] == ("False", "InstallationDisabled")
     assert idle.confined()[:2] == ("False", "InstallationDisabled")
 
 
-async def test_policies_that_are_gone_are_not_told_to_hold(idle: Setting) -> None:
+async def test_deleted_policies_are_not_reported_to_hold(idle: Setting) -> None:
     """A server goes by a policy for a moment after it was deleted."""
     idle.is_slow = True
     assert await idle.look() == PROBE_AGAIN_S
@@ -363,7 +363,7 @@ async def test_a_policy_that_takes_no_effect_is_reported_in_the_end(setting: Set
     assert f"{OWNER.placement_policy} is not in effect (a probe was allowed)" in message
 
 
-async def test_the_plugin_is_known_by_how_it_refuses(setting: Setting) -> None:
+async def test_plugin_is_recognised_by_how_it_refuses(setting: Setting) -> None:
     setting.has_plugin = True
     await setting.look()
     assert setting.found()[2] == "enforced by PodNodeSelector, ValidatingAdmissionPolicy"
@@ -389,7 +389,7 @@ async def test_a_namespace_that_refuses_for_another_reason_decides_nothing(
     assert not setting.guard.is_undecided()
 
 
-async def test_nobody_is_asked_about_the_plugin_before_there_is_a_namespace(world: World) -> None:
+async def test_plugin_is_not_probed_before_there_is_a_namespace(world: World) -> None:
     world.host.seed(objects.namespace(HOME))
     setting = Setting(world, OWNER)
     assert await setting.look() == INTERVAL_S

@@ -68,7 +68,7 @@ async def test_shares_are_raised_once_every_namespace_is_counted() -> None:
         assert (hard(world, "edge"), hard(world, "shop")) == ("3", "2")
 
 
-async def test_share_moves_to_the_workload_that_wants_it() -> None:
+async def test_share_moves_to_the_workload_that_requests_it() -> None:
     async with new_world(objects.virtual_cluster(quota={"pods": "4"})) as world:
         await given(world, *NAMESPACES)
         for namespace in NAMESPACES:
@@ -204,7 +204,7 @@ def condition(world: World) -> tuple[str, str, str]:
     return found["status"], found["reason"], found["message"]
 
 
-async def test_division_that_stands_still_is_a_condition_until_it_goes_on(
+async def test_stalled_division_is_a_condition_until_it_continues(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with new_world(objects.virtual_cluster(quota={"pods": "4"})) as world:

@@ -30,7 +30,7 @@ def divided(total: int, **shares: Share) -> dict[str, int]:
     return {name: t["pods"] for name, t in divide({"pods": total}, shares).items()}
 
 
-def test_what_nobody_wants_is_divided_evenly() -> None:
+def test_quota_requested_by_no_one_is_divided_evenly() -> None:
     assert divided(7, a=share(), b=share(), c=share()) == {"a": 3, "b": 2, "c": 2}
 
 
@@ -38,11 +38,11 @@ def test_wishes_come_before_the_rest() -> None:
     assert divided(10, a=share(requested=7), b=share()) == {"a": 9, "b": 1}
 
 
-def test_smallest_wish_comes_first() -> None:
+def test_smallest_request_is_first() -> None:
     assert divided(6, a=share(requested=5), b=share(requested=2)) == {"a": 4, "b": 2}
 
 
-def test_running_comes_before_rolling() -> None:
+def test_running_precedes_rolling() -> None:
     assert divided(6, a=share(requested=5, rolling=7), b=share(requested=1)) == {"a": 5, "b": 1}
 
 
@@ -55,7 +55,7 @@ def test_division_that_serves_is_kept() -> None:
     assert divided(10, **kept) == {"a": 6, "b": 4}
 
 
-def test_namespace_without_room_gets_some_of_the_rest() -> None:
+def test_namespace_without_space_gets_some_of_the_rest() -> None:
     assert divided(10, a=share(hard=6, used=2), b=share(hard=4, used=4)) == {"a": 4, "b": 6}
 
 
@@ -78,7 +78,7 @@ def test_rest_smaller_than_the_number_of_namespaces_is_spread() -> None:
     assert divided(20, **kept | {"a": share(hard=1, used=1)}) == result, "a pod moves no share"
 
 
-def test_total_that_changed_is_divided_anew() -> None:
+def test_changed_total_is_divided_again() -> None:
     assert divided(4, a=share(hard=6), b=share(hard=4)) == {"a": 2, "b": 2}
 
 
@@ -97,7 +97,7 @@ def step(total: int, shares: dict[str, Share], *, may_raise: bool = True) -> dic
     return {name: amounts["pods"] for name, amounts in hard.items()}
 
 
-def test_lowering_comes_first_and_frees_nothing_before_it_is_enforced() -> None:
+def test_lowering_is_first_and_frees_nothing_before_it_is_enforced() -> None:
     shares = {"a": share(hard=6), "b": share(requested=6)}
     assert step(6, shares) == {"a": 0, "b": 0}
 
@@ -111,7 +111,7 @@ def test_what_is_enforced_as_free_is_raised() -> None:
     assert step(6, {"a": share(), "b": share(requested=6)}) == {"a": 0, "b": 6}
 
 
-def test_pod_that_came_in_between_is_counted() -> None:
+def test_pod_created_in_between_is_counted() -> None:
     lowered = Share({"pods": 0}, {"pods": 0}, {"pods": 1}, {}, {})
     assert step(6, {"a": lowered, "b": share(requested=6)}) == {"a": 1, "b": 5}
 
@@ -269,7 +269,7 @@ def test_containers_that_state_nothing_get_the_defaults() -> None:
     assert running["limits.cpu"] == 1010
 
 
-def test_workload_without_a_template_wants_nothing() -> None:
+def test_workload_without_a_template_requests_nothing() -> None:
     odd = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": "x"}}
     assert requested_by(odd, (), nodes=1) == ({}, {})
 

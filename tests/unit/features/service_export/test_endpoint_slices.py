@@ -191,7 +191,7 @@ async def test_changed_slice_changes_its_report(setting: Setting) -> None:
 
 
 @pytest.mark.parametrize("gone", [SLICE, EXPORT])
-async def test_report_goes_with_the_slice_or_the_export(setting: Setting, gone: str) -> None:
+async def test_report_is_removed_with_the_slice_or_the_export(setting: Setting, gone: str) -> None:
     await setting.settle()
     setting.world.host.remove(gone)
     await setting.settle()
@@ -202,7 +202,7 @@ async def test_report_goes_with_the_slice_or_the_export(setting: Setting, gone: 
     assert setting.writes() == []
 
 
-async def test_what_went_while_the_agent_was_away_is_withdrawn_by_the_report_alone(
+async def test_slice_deleted_while_the_agent_was_away_is_withdrawn_by_its_report(
     setting: Setting,
 ) -> None:
     await setting.settle()
@@ -222,9 +222,7 @@ async def test_service_that_is_not_exported_is_not_reported(setting: Setting) ->
 
 
 @pytest.mark.parametrize("maker", vocabulary.MADE_BY_KARMADA)
-async def test_slice_that_came_from_the_hub_is_not_reported_back(
-    setting: Setting, maker: str
-) -> None:
+async def test_slice_from_the_hub_is_not_reported_back(setting: Setting, maker: str) -> None:
     marks = {"endpointslice.kubernetes.io/managed-by": maker}
     setting.world.host.remove(SLICE)
     setting.world.host.seed(endpoint_slice("branch-b-web", **marks))
@@ -317,7 +315,7 @@ async def test_work_that_brings_a_slice_of_that_name_is_left_alone(setting: Sett
     assert setting.writes() == []
 
 
-async def test_nothing_is_withdrawn_before_the_host_is_known(setting: Setting) -> None:
+async def test_nothing_is_withdrawn_before_the_host_is_listed(setting: Setting) -> None:
     await setting.settle()
     setting.world.forget_requests()
     fresh = Setting(setting.world)
@@ -382,7 +380,7 @@ async def test_export_counts_once_it_is_applied(
     assert list(setting.controller.keys_of_work("branch-a", None, work)) == asked
 
 
-async def test_namespace_that_comes_or_goes_has_its_services_looked_at(setting: Setting) -> None:
+async def test_added_or_deleted_namespace_has_its_services_checked(setting: Setting) -> None:
     await setting.settle()
     namespace = setting.world.namespace_store.get("", "edge-v-branch-a")
     for old, new in ((None, namespace), (namespace, None)):
@@ -390,7 +388,7 @@ async def test_namespace_that_comes_or_goes_has_its_services_looked_at(setting: 
     assert list(setting.controller.keys_of_namespace(namespace, namespace)) == []
 
 
-def test_selector_of_the_watch_leaves_out_what_came_from_the_hub() -> None:
+def test_selector_of_the_watch_excludes_slices_of_the_hub() -> None:
     assert endpoint_slices.SELECTOR == (
         "kubernetes.io/service-name,endpointslice.kubernetes.io/managed-by notin "
         "(endpointslice-dispatch-controller.karmada.io,endpointslice-controller.karmada.io)"

@@ -9,7 +9,7 @@ from tests.fakes.world import AGENT, World, new_world
 PATH = f"/api/v1/namespaces/kube-system/configmaps/{AGENT}-service-names"
 
 
-async def test_nothing_is_written_where_nobody_asks(world: World) -> None:
+async def test_nothing_is_written_where_there_is_no_request(world: World) -> None:
     assert await world.spec(feature.setup).reconcile(SERVICE_NAMES) is None
     assert world.host.requests == []
 

@@ -47,14 +47,14 @@ def test_own_instances_are_counted(tmp_path: Path, instance: int) -> None:
     os.close(second)
 
 
-def test_room_is_there_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_space_is_there_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     Kernel(monkeypatch, 128, 102)
     said: list[str] = []
     with inotify.room(26, tmp_path / "lock", said.append):
         assert said == []
 
 
-def test_waits_for_room_and_says_so_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_waits_for_space_and_says_so_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     Kernel(monkeypatch, 128, 120, 120, 120, 120, 52)
     said: list[str] = []
     with inotify.room(26, tmp_path / "cache" / "lock", said.append):
@@ -90,7 +90,7 @@ def test_waits_for_a_set_that_is_starting(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert said[0].startswith("another set is starting")
 
 
-def test_limit_that_is_never_enough_is_told(
+def test_limit_that_is_never_enough_is_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     Kernel(monkeypatch, 20, 0)

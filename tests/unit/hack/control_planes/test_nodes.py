@@ -6,7 +6,7 @@ from control_planes import nodes
 from control_planes.errors import ControlPlanesError
 
 
-def test_labels_are_given_to_nodes_in_turn() -> None:
+def test_labels_are_spread_over_nodes_round_robin() -> None:
     spread = nodes.spread_labels(6, ["branch=a,b,c", "tier=edge"])
 
     assert [labels["branch"] for labels in spread] == ["a", "b", "c", "a", "b", "c"]

@@ -63,7 +63,7 @@ def test_directory_takes_nothing_that_is_not_its_own(tmp_path: Path) -> None:
         Directory(tmp_path).create()
 
 
-def test_directory_tells_what_is_up_and_goes_whole(tmp_path: Path) -> None:
+def test_directory_says_what_is_up_and_is_removed_whole(tmp_path: Path) -> None:
     directory = Directory(tmp_path / "kind")
     directory.create()
     assert directory.read_state() is None
@@ -117,7 +117,7 @@ def test_kernel_settings_stay_until_the_last_set_is_down(tmp_path: Path) -> None
     assert kernel.instances.read_text() == "128"
 
 
-def test_what_somebody_else_set_meanwhile_stays(tmp_path: Path) -> None:
+def test_value_set_meanwhile_by_another_process_stays(tmp_path: Path) -> None:
     kernel = Kernel(tmp_path)
     kernel.prepare("one")
     kernel.instances.write_text("5000")
@@ -178,14 +178,14 @@ def test_engine_is_the_first_that_runs_a_container(path: Path) -> None:
     assert engine.find(path.parent / "kubectl", any_engine).name == "podman"
 
 
-def test_docker_comes_first(path: Path) -> None:
+def test_docker_is_preferred(path: Path) -> None:
     program(path, "docker", "exit 0")
     program(path, "podman", "exit 0")
     found = engine.find(path.parent / "kubectl", any_engine)
     assert (found.name, found.pulls_nodes) == ("docker", True)
 
 
-def test_no_engine_is_told_with_the_reason_of_each(path: Path) -> None:
+def test_missing_engine_is_reported_with_the_reason_of_each(path: Path) -> None:
     program(path, "podman", '[ "$1" = run ] && { echo no cgroups >&2; exit 126; }; exit 0')
     with pytest.raises(ControlPlanesError) as told:
         engine.find(path.parent / "kubectl", any_engine)
@@ -206,7 +206,7 @@ def test_engine_without_an_image_of_nodes_is_passed_over(path: Path) -> None:
 
 
 @pytest.mark.parametrize("install", [True, False])
-def test_podman_is_installed_where_that_is_wanted(
+def test_podman_is_installed_where_requested(
     path: Path, monkeypatch: pytest.MonkeyPatch, install: bool
 ) -> None:
     monkeypatch.setattr(lifecycle, "_probe", lambda: path.parent / "kubectl")

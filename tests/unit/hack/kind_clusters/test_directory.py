@@ -22,7 +22,7 @@ def test_nothing_is_left_of_a_directory(tmp_path: Path) -> None:
     assert not root.exists()
 
 
-def test_what_somebody_else_put_there_stays(tmp_path: Path) -> None:
+def test_file_of_another_owner_stays(tmp_path: Path) -> None:
     directory = made(tmp_path)
     (tmp_path / "notes").write_text("mine")
     directory.remove()

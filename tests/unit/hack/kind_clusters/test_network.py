@@ -45,7 +45,7 @@ def test_routes_lead_to_the_others_and_may_be_made_again() -> None:
 
 
 @pytest.mark.parametrize(("getent", "made"), [("echo 10.89.0.9 STREAM w2", 1), ("exit 2", 0)])
-def test_others_are_found_by_name_each_time(tmp_path: Path, getent: str, made: int) -> None:
+def test_others_are_resolved_by_name_each_time(tmp_path: Path, getent: str, made: int) -> None:
     log = tmp_path / "log"
     log.write_text("")
     programs = {"getent": getent, "ip": f'echo "$*" >>{log}', "iptables-nft": "exit 0"}

@@ -47,7 +47,7 @@ def test_lists_are_updated_once_where_nothing_can_be_installed(log: Path) -> Non
     assert first.endswith(" ".join(packages.missing()))
 
 
-def test_apt_that_fails_is_told(log: Path) -> None:
+def test_failing_apt_is_reported(log: Path) -> None:
     (log.parent / "apt-get").write_text("#!/bin/sh\nexit 100\n")
     with pytest.raises(ControlPlanesError, match="exit code 100"):
         packages.install()

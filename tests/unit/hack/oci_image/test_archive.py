@@ -123,7 +123,7 @@ def test_archive_is_the_same_for_the_same_image(tmp_path: Path) -> None:
     assert (first, content) == (second, path.read_bytes())
 
 
-def test_bytecode_lies_where_python_looks_for_it() -> None:
+def test_bytecode_is_where_python_looks_for_it() -> None:
     found = list(bytecode.with_bytecode((*ENTRIES, Entry("app/bad.py", b"x =")), "app"))
     (compiled,) = [entry for entry in found if entry.name.endswith(".pyc")]
     version = f"{sys.version_info.major}{sys.version_info.minor}"
@@ -147,7 +147,7 @@ def test_root_is_merged(path: str, name: str) -> None:
     assert debian.merged(path) == name
 
 
-def test_machine_without_an_image_is_told_what_there_is() -> None:
+def test_machine_without_an_image_lists_the_available_ones() -> None:
     assert own_platform("aarch64").architecture == "arm64"
     with pytest.raises(ImageError, match="linux/amd64, linux/arm64"):
         own_platform("riscv64")

@@ -113,7 +113,7 @@ async def test_who_has_rights_of_its_own_makes_none_either_once_all_are_listed(
     assert len(setting.host.requests) == asked, "known by now"
 
 
-async def test_binding_that_went_before_all_were_listed_comes_back(setting: Setting) -> None:
+async def test_binding_deleted_before_all_were_listed_returns(setting: Setting) -> None:
     may(setting.host, allowed=False, times=1)
     may(setting.host, allowed=True, times=3)
     await setting.ensure()
@@ -140,13 +140,13 @@ async def test_rights_are_remembered_of_a_number_of_namespaces(
     assert len(rights._held) == 2
 
 
-async def test_rights_that_are_not_granted_are_asked_for_again_later(setting: Setting) -> None:
+async def test_rights_not_granted_are_requested_again_later(setting: Setting) -> None:
     may(setting.host, allowed=False)
     with pytest.raises(RetryError, match="run karmada-vc-agent join"):
         await setting.ensure()
 
 
-async def test_refusal_that_lasts_is_told(setting: Setting) -> None:
+async def test_refusal_that_lasts_is_reported(setting: Setting) -> None:
     """A server may not know the claim yet, on which its policy rests; then it must."""
     may(setting.host, allowed=False)
     setting.host.fail(403, "Forbidden", method="POST", path=BOUND, times=3)
@@ -175,7 +175,7 @@ async def test_binding_of_another_role_is_put_right(setting: Setting) -> None:
     assert setting.host.live(f"{BOUND}/{OWN}")["subjects"]
 
 
-async def test_binding_that_was_deleted_comes_back(setting: Setting) -> None:
+async def test_deleted_binding_returns(setting: Setting) -> None:
     may(setting.host, allowed=False, times=1)
     may(setting.host, allowed=True, times=3)
     await setting.ensure()
@@ -222,7 +222,7 @@ async def test_binding_that_says_the_same_is_left_alone(setting: Setting) -> Non
     assert [each.path for each in setting.host.writes() if each.method != "POST"] == []
 
 
-async def test_bindings_of_which_nothing_is_known_yet_are_believed(setting: Setting) -> None:
+async def test_bindings_not_yet_listed_are_believed(setting: Setting) -> None:
     may(setting.host, allowed=False, times=1)
     may(setting.host, allowed=True)
     await setting.ensure()
@@ -231,7 +231,7 @@ async def test_bindings_of_which_nothing_is_known_yet_are_believed(setting: Sett
     assert set(setting.bound()) == {KINDS}
 
 
-async def test_after_a_start_own_bindings_are_known_and_kept(setting: Setting) -> None:
+async def test_own_bindings_are_recognised_and_kept_after_a_start(setting: Setting) -> None:
     may(setting.host, allowed=False, times=1)
     may(setting.host, allowed=True)
     await setting.ensure()
@@ -260,7 +260,7 @@ def _content(binding: Object) -> Object:
     return {part: binding[part] for part in ("roleRef", "subjects")}
 
 
-async def test_namespace_made_anew_gets_its_own(setting: Setting) -> None:
+async def test_recreated_namespace_gets_its_own(setting: Setting) -> None:
     for uid in ("u1", "u2"):
         may(setting.host, allowed=False, times=1)
         may(setting.host, allowed=True, times=3)

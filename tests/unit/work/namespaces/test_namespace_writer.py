@@ -63,7 +63,7 @@ async def test_absent_namespace_is_made_with_claim_and_selector(world: World) ->
     assert annotations_of(live)[NODE_SELECTOR_ANNOTATION] == "branch=a"
 
 
-async def test_claim_is_known_at_once(world: World) -> None:
+async def test_claim_is_cached_at_once(world: World) -> None:
     await world.namespace_writer.claim(world.vc(), EDGE)
     assert world.claims.of("branch-a") == {"edge": "edge-v-branch-a"}
     world.forget_requests()
@@ -232,7 +232,7 @@ async def test_manifest_makes_the_namespace_managed(world: World) -> None:
     assert labels_of(live).items() >= CLAIM.items()
 
 
-async def test_manifest_takes_over_a_namespace_claimed_before_it_came(world: World) -> None:
+async def test_manifest_takes_over_a_namespace_claimed_before_it_arrived(world: World) -> None:
     await world.namespace_writer.claim(world.vc(), EDGE)
     assert await apply_manifest(world) is not None
     live = world.host.live(PATH)
@@ -298,12 +298,12 @@ async def test_preserved_namespace_stays_and_loses_the_claim(world: World) -> No
     assert our_keys(world.host.live(PATH)) == []
 
 
-async def test_namespace_that_is_gone_is_released(world: World) -> None:
+async def test_deleted_namespace_is_released(world: World) -> None:
     await release(world)
     assert world.host.requests == []
 
 
-async def test_namespace_that_is_made_anew_meanwhile_is_not_deleted(world: World) -> None:
+async def test_namespace_recreated_meanwhile_is_not_deleted(world: World) -> None:
     given(world, created())
     world.host.remove(PATH)
     world.host.seed(created())
@@ -315,7 +315,7 @@ async def test_namespace_that_is_made_anew_meanwhile_is_not_deleted(world: World
     assert world.host.find(PATH) is None, "the queue tries again, by what is cached then"
 
 
-async def test_namespace_that_goes_already_is_not_deleted_again(world: World) -> None:
+async def test_terminating_namespace_is_not_deleted_again(world: World) -> None:
     given(world, created(deletionTimestamp=objects.SINCE, finalizers=["example.com/wait"]))
     await release(world)
     assert world.host.writes() == []

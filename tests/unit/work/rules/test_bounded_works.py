@@ -141,7 +141,7 @@ def test_the_end_of_an_earlier_work_of_that_name_changes_nothing() -> None:
     assert len(works) == 1
 
 
-def test_a_known_work_is_not_measured_again() -> None:
+def test_measured_work_is_not_measured_again() -> None:
     works = BoundedWorks(Bounds())
     put(works, "a", "1", size=7)
     found = works.measured("a", "uid of a", 1)
@@ -160,7 +160,7 @@ _WORK = st.tuples(
 
 
 @given(st.lists(st.one_of(_WORK, st.sampled_from("abcdefgh")), max_size=40), st.randoms())
-def test_only_what_there_is_decides_and_every_change_is_told(
+def test_only_the_present_state_decides_and_every_change_is_reported(
     steps: list[Any], order: random.Random
 ) -> None:
     bounds = Bounds(works=4, bytes=Size(12), kinds=3, shared_objects=2)

@@ -61,7 +61,7 @@ def test_live_version_finalizers_and_owners_replace_those_of_the_manifest() -> N
     assert merged == {"metadata": {"name": "a", "resourceVersion": "7", "finalizers": ["theirs"]}}
 
 
-def test_no_labels_field_is_made_where_nobody_has_labels() -> None:
+def test_no_labels_field_is_created_where_there_are_no_labels() -> None:
     merged = ownership.merge_metadata({"metadata": {"name": "a"}}, {"metadata": {"name": "a"}})
     assert merged == {"metadata": {"name": "a"}}
 

@@ -46,7 +46,7 @@ def test_taken_port_is_left_to_the_host_and_noted() -> None:
     assert server_changes.reassigned_ports(on_host(desired, 31111, 30443)) == [(30080, 31111)]
 
 
-def test_port_the_host_chose_is_kept_while_the_same_one_is_wanted() -> None:
+def test_port_the_host_chose_is_kept_while_the_same_one_is_desired() -> None:
     wanted = service({"port": 80, "nodePort": 30080})
     live = on_host(server_changes.without_ports(wanted, frozenset({30080})), 31111)
     desired = server_changes.keep_assigned(wanted, live)

@@ -30,7 +30,7 @@ def test_an_object_whose_work_is_there_is_none() -> None:
     assert not is_orphan(live(), {"web"})
 
 
-def test_an_object_whose_work_is_gone_is_one() -> None:
+def test_object_whose_work_is_deleted_is_one() -> None:
     assert is_orphan(live(), {"other"})
 
 
@@ -53,7 +53,7 @@ def test_an_owner_that_does_not_control_makes_no_difference() -> None:
     assert is_orphan(live(ownerReferences=[{"kind": "X", "name": "x"}]), set())
 
 
-def test_namespaces_are_needed_by_what_brings_them_and_by_what_lies_in_them() -> None:
+def test_namespaces_are_needed_by_what_brings_or_fills_them() -> None:
     works = [
         objects.work(objects.namespace_manifest("brought")),
         objects.work(objects.config_map(ns="filled"), objects.deployment(ns="too")),
@@ -66,7 +66,7 @@ def test_namespaces_are_needed_by_what_brings_them_and_by_what_lies_in_them() ->
     ("namespace", "orphaned"),
     [("edge", True), ("needed", False), ("default", False), ("vc-system", False)],
 )
-def test_a_namespace_that_nobody_needs_is_orphaned_but_for_those_without_a_work(
+def test_unneeded_namespace_is_orphaned_except_those_without_a_work(
     namespace: str, orphaned: bool
 ) -> None:
     assert is_orphaned_namespace(namespace, {"needed"}) is orphaned

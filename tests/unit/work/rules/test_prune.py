@@ -22,12 +22,12 @@ SERVER_METADATA = {
 
 
 @pytest.mark.parametrize("field", sorted(SERVER_METADATA))
-def test_server_metadata_goes(field: str) -> None:
+def test_server_metadata_is_removed(field: str) -> None:
     obj = {"kind": "Any", "metadata": {"name": "a", field: SERVER_METADATA[field]}}
     assert prune(obj) == {"kind": "Any", "metadata": {"name": "a"}}
 
 
-def test_status_goes_and_the_rest_stays() -> None:
+def test_status_is_removed_and_the_rest_stays() -> None:
     obj = {"kind": "Any", "metadata": {"labels": {"a": "b"}}, "spec": {"x": 1}, "status": {"y": 1}}
     assert prune(obj) == {"kind": "Any", "metadata": {"labels": {"a": "b"}}, "spec": {"x": 1}}
 

@@ -97,7 +97,7 @@ def test_last_owner_to_agree_changes_it() -> None:
     assert owners_of(plan.obj) == {"a": wish(20), "b": wish(20)}
 
 
-def test_drift_of_what_all_want_is_mended() -> None:
+def test_drift_of_the_agreed_value_is_repaired() -> None:
     plan = plan_share(desired(), live(99, a=wish(), b=wish()), "b")
     assert plan.obj is not None
     assert plan.obj["value"] == 10
@@ -117,14 +117,14 @@ def test_owner_leaves() -> None:
     assert owners_of(left) == {"b": wish()}
 
 
-def test_last_owner_removes_it_or_leaves_it_to_nobody() -> None:
+def test_last_owner_removes_it_or_leaves_it_to_no_one() -> None:
     left = plan_leave(live(a=wish()), "a")
     assert left is not None
     assert owners_of(left) == {}
     assert plan_leave(left, "a") is None
 
 
-def test_object_left_to_nobody_is_changed_by_who_comes() -> None:
+def test_object_left_to_no_one_is_changed_by_the_next_owner() -> None:
     plan = plan_share(desired(20), live(), "b")
     assert plan.obj is not None
     assert plan.obj["value"] == 20

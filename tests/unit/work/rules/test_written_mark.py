@@ -54,7 +54,7 @@ def test_what_was_created_and_completed_by_the_server_is_kept_by_the_next_proces
     assert decide(wanted(), completed(written(wanted()))) is None
 
 
-def test_a_process_that_knows_what_it_wrote_goes_by_that_alone() -> None:
+def test_process_that_knows_what_it_wrote_trusts_that_alone() -> None:
     assert decide(wanted(), completed(written(wanted())), trusts=False) is not None
 
 
@@ -119,7 +119,7 @@ def test_a_field_that_the_server_writes_its_own_way_never_hides_a_later_change()
     assert decide(wanted(), again) is not None
 
 
-def test_what_somebody_else_marked_is_not_taken_over() -> None:
+def test_mark_of_another_writer_is_not_taken_over() -> None:
     live = completed(written(wanted()))
     live["metadata"]["annotations"][WRITTEN_ANNOTATION] = "forged"
     merged = apply_plan.merge(wanted(), live)

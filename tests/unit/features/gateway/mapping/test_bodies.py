@@ -193,7 +193,7 @@ def test_a_destination_moves_with_its_namespace_only(branch: FakeView, destinati
     assert found["spec"]["destination"]["namespace"] == "edge-v-branch-a"
 
 
-def test_nobody_claims_the_work_of_a_neighbour(branch: FakeView) -> None:
+def test_no_one_claims_the_work_of_a_neighbour(branch: FakeView) -> None:
     annotations = {
         "work.karmada.io/name": "w",
         "work.karmada.io/namespace": "karmada-es-branch-b",

@@ -52,9 +52,7 @@ def test_settings_for_cluster_scoped_kinds_count_here_too(branch: FakeView) -> N
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis", "/api/v1", "/apis/apps", "/apis/apps/v1"])
-def test_discovery_is_asked_for_in_the_form_that_the_client_wants(
-    branch: FakeView, path: str
-) -> None:
+def test_discovery_is_requested_in_the_form_of_the_client(branch: FakeView, path: str) -> None:
     planned = forwarded(branch, "GET", path, accept=AGGREGATED)
     assert (planned.path, planned.accept) == (path, AGGREGATED)
     assert planned.response.kind is ResponseKind.DISCOVERY
@@ -163,7 +161,7 @@ def test_aggregated_discovery_is_filtered(branch: FakeView) -> None:
     assert metrics["versions"][0]["freshness"] == "Stale"
 
 
-def test_a_group_that_nothing_is_shown_of_is_not_found(branch: FakeView) -> None:
+def test_hidden_group_returns_404(branch: FakeView) -> None:
     response = forwarded(branch, "GET", "/apis/apps").response
     hidden = {"kind": "APIGroup", "name": "certificates.k8s.io"}
     assert response.map(hidden, branch) is None

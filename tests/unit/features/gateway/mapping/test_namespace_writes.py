@@ -176,7 +176,7 @@ def test_a_name_may_be_left_to_chance(branch: FakeView) -> None:
     assert len(sent(long)["metadata"]["labels"][vocabulary.NAMESPACE_LABEL]) == 63
 
 
-def test_what_is_not_for_tenants_is_left_out_and_told(branch: FakeView) -> None:
+def test_labels_not_for_tenants_are_left_out_and_reported(branch: FakeView) -> None:
     labels = {"a": "b", ENFORCE: "privileged", "istio-injection": "disabled", "x.example/y": "z"}
     planned = forwarded(branch, "POST", PATH, {"metadata": {"name": "new", "labels": labels}})
     found = sent(planned)["metadata"]["labels"]
@@ -269,7 +269,7 @@ def test_a_directive_for_the_whole_is_refused(branch: FakeView, body: Object) ->
     assert refused(branch, "PATCH", f"{PATH}/edge", body, content_type=STRATEGIC).code == 422
 
 
-def test_names_that_are_taken_are_told_to_who_may_write_alone(branch: FakeView) -> None:
+def test_taken_names_are_reported_to_writers_only(branch: FakeView) -> None:
     branch.host.namespaces["taken-v-branch-a"] = {"metadata": {"name": "taken-v-branch-a"}}
     branch.vc_fields = {"adopt_namespaces": ("legacy",)}
     for name, code in (("edge", 409), ("taken", 403), ("legacy", 403), ("kube-x", 403)):

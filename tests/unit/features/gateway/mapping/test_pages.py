@@ -166,7 +166,7 @@ def test_a_token_is_enough_to_go_on_without_limit() -> None:
 
 
 @pytest.mark.parametrize("query", ["", "limit=0", "limit=-1", "limit=", "resourceVersion=0"])
-def test_all_there_is_comes_page_by_page(query: str) -> None:
+def test_full_list_arrives_page_by_page(query: str) -> None:
     branch, _ = two_branches()
     planned = forwarded(branch, "GET", "/api/v1/pods", query=query)
     assert planned.pages is not None

@@ -116,7 +116,7 @@ def test_numbers_may_be_below_zero_and_options_are_of_any_group() -> None:
         ),
     ],
 )
-def test_what_is_not_known_is_refused(sent_body: bytes, why: str) -> None:
+def test_unknown_form_is_refused(sent_body: bytes, why: str) -> None:
     with pytest.raises(RefusalError, match=why):
         decoding.decode_protobuf(sent_body)
 

@@ -80,7 +80,7 @@ def test_a_list_of_all_namespaces_has_the_own_ones_only(branch: FakeView) -> Non
     assert found["items"][0]["spec"]["nodeSelector"] == {"branch": "a"}  # G-45
 
 
-def test_the_anchor_is_shown_where_it_is_asked_for(branch: FakeView) -> None:
+def test_anchor_is_shown_where_it_is_requested(branch: FakeView) -> None:
     """G-33, G-42."""
     planned = forwarded(branch, "GET", "/api/v1/namespaces/kube-system/pods")
     found: Any = planned.response.map(pods("vc-system-v-branch-a", "edge-v-branch-a"), branch)
@@ -110,7 +110,7 @@ def test_a_token_of_another_list_is_refused(path: str) -> None:
         assert (found.code, found.reason) == (400, "BadRequest")
 
 
-def test_a_namespace_that_nobody_knows_is_asked_for_first(branch: FakeView) -> None:
+def test_uncached_namespace_is_requested_first(branch: FakeView) -> None:
     """G-41: and nothing was changed until it is known."""
     new = branch.host.claim("branch-a", "new")
     branch.host.unread.add(new)
@@ -188,7 +188,7 @@ def test_rows_of_a_table_are_filtered(branch: FakeView) -> None:
     assert shown([row["object"] for row in found["rows"]]) == [("edge", "nginx"), ("shop", "nginx")]
 
 
-def test_objects_of_rows_go_where_none_were_asked_for(branch: FakeView) -> None:
+def test_objects_of_rows_are_dropped_where_none_were_requested(branch: FakeView) -> None:
     """G-46."""
     planned = forwarded(branch, "GET", "/api/v1/pods", query="includeObject=None", accept=TABLE)
     found: Any = planned.response.map(table(*map(pod, BOTH)), branch)
@@ -277,7 +277,7 @@ def node(name: str, branch: str) -> Object:
     return {"kind": "Node", "apiVersion": "v1", "metadata": metadata}
 
 
-def test_a_node_of_others_is_not_found(branch: FakeView) -> None:
+def test_node_of_others_returns_404(branch: FakeView) -> None:
     """5.3."""
     response = forwarded(branch, "GET", "/api/v1/nodes/node-1").response
     assert response.map(node("node-1", "a"), branch) == node("node-1", "a")

@@ -59,7 +59,7 @@ def branch() -> FakeView:
         ),
     ],
 )
-def test_what_is_asked_is_mapped(branch: FakeView, asked: Object, on_host: Any) -> None:
+def test_reviewed_attributes_are_mapped(branch: FakeView, asked: Object, on_host: Any) -> None:
     body = {"spec": {"resourceAttributes": asked}}
     planned = forwarded(branch, "POST", f"{ROOT}/selfsubjectaccessreviews", body)
     assert not planned.as_gateway
@@ -98,7 +98,7 @@ def test_rules_are_those_of_a_namespace(branch: FakeView) -> None:
     assert shown["status"]["evaluationError"] == "edge"
 
 
-def test_others_are_asked_about_under_their_names_on_the_host(branch: FakeView) -> None:
+def test_others_are_reviewed_under_their_names_on_the_host(branch: FakeView) -> None:
     attributes = {"verb": "get", "resource": "pods", "namespace": "edge"}
     users = {"user": "system:serviceaccount:edge:bot", "groups": ["system:masters", "dev"]}
     body = {"spec": {"resourceAttributes": attributes, **users}}
@@ -111,7 +111,7 @@ def test_others_are_asked_about_under_their_names_on_the_host(branch: FakeView) 
     assert spec["groups"] == ["vc:branch-a:system:masters", "vc:branch-a:dev", "vc:branch-a"]
 
 
-def test_a_local_review_lies_in_its_namespace(branch: FakeView) -> None:
+def test_local_review_is_in_its_namespace(branch: FakeView) -> None:
     path = f"{ROOT}/namespaces/edge/localsubjectaccessreviews"
     attributes = {"verb": "get", "resource": "pods", "namespace": "edge"}
     body = {

@@ -134,7 +134,7 @@ AS_CLIENT = [
 
 
 @pytest.mark.parametrize(("method", "path", "query", "host_path", "host_query"), AS_CLIENT)
-def test_request_goes_to_the_host_as_the_client(
+def test_request_is_sent_to_the_host_as_the_client(
     method: str, path: str, query: str, host_path: str, host_query: str
 ) -> None:
     planned = forwarded(BRANCH_A, method, path, query=query)
@@ -217,7 +217,7 @@ AS_GATEWAY = [
 
 
 @pytest.mark.parametrize(("path", "query", "host_path", "host_query", "attributes"), AS_GATEWAY)
-def test_request_goes_to_the_host_as_the_gateway_that_asks_first(
+def test_request_is_sent_to_the_host_as_the_gateway_after_a_review(
     path: str, query: str, host_path: str, host_query: str, attributes: Attributes
 ) -> None:
     planned = forwarded(BRANCH_A, "GET", path, query=query)
@@ -332,7 +332,7 @@ def test_request_is_refused(method: str, path: str, code: int) -> None:
     assert found.status()["code"] == code
 
 
-def test_a_namespace_that_somebody_else_has_is_foreign() -> None:
+def test_namespace_of_another_owner_is_foreign() -> None:
     """G-30: the computed name exists, and is not claimed."""
     branch, _ = two_branches()
     branch.host.namespaces["new-v-branch-a"] = {"metadata": {"name": "new-v-branch-a"}}
@@ -436,7 +436,7 @@ def test_health_is_that_of_the_host(path: str) -> None:
         ("image/png", None),
     ],
 )
-def test_the_host_is_asked_for_json(accept: str, expected: str | None) -> None:
+def test_host_is_requested_for_json(accept: str, expected: str | None) -> None:
     """G-43."""
     if expected is None:
         assert refused(BRANCH_A, "GET", f"{EDGE}/pods", accept=accept).code == 406
@@ -453,7 +453,7 @@ def test_a_body_in_an_unknown_form_is_refused(method: str, kind: str) -> None:
     assert (found.code, found.reason) == (415, "UnsupportedMediaType")
 
 
-def test_rows_without_objects_are_asked_for_with_metadata() -> None:
+def test_rows_without_objects_are_requested_with_metadata() -> None:
     """G-46: the namespace of a row decides."""
     planned = forwarded(BRANCH_A, "GET", f"{EDGE}/pods", query="includeObject=None")
     assert planned.query == "includeObject=Metadata"

@@ -54,7 +54,7 @@ def restored_in_part(obj: Object, gvk: GroupVersionKind, context: TranslationCon
 
 
 @each_case
-def test_what_translation_makes_comes_back_the_same(case: Case) -> None:
+def test_translation_round_trips(case: Case) -> None:
     facts = case.given
     context = given.context(**facts.get("context", {}))
     result = translate(facts["manifest"], facts.get("namespaced", True), context)
@@ -151,17 +151,17 @@ def test_names_in_texts_are_restored_wherever_an_annotation_asks_for_it() -> Non
 # --- forms of answers ----------------------------------------------------------------------
 
 
-def _sieve() -> PartialDecoder:
+def _decoder() -> PartialDecoder:
     return PartialDecoder(
         restored_parts(GroupVersionKind("", "v1", "Pod"), given.context().settings)
     )
 
 
-def test_what_nobody_looks_at_stays_byte_by_byte() -> None:
+def test_unread_fields_stay_byte_by_byte() -> None:
     content = (
         b'{"metadata":{"name":"p","uid":"\\u003c"},"spec":{"n":1.50,"big":12345678901234567890123}}'
     )
-    assert _sieve().encoded(_sieve().answer(content)) == content
+    assert _decoder().encoded(_decoder().answer(content)) == content
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_what_nobody_looks_at_stays_byte_by_byte() -> None:
         {"metadata": None, "spec": []},
     ],
 )
-def test_answers_come_out_as_they_went_in(answer: Object) -> None:
-    sieve = _sieve()
+def test_responses_are_written_as_they_were_read(answer: Object) -> None:
+    sieve = _decoder()
     assert orjson.loads(sieve.encoded(sieve.answer(orjson.dumps(answer)))) == answer
     event = {"type": "ADDED", "object": answer}
     assert orjson.loads(sieve.encoded(sieve.event(orjson.dumps(event)))) == event
@@ -190,7 +190,7 @@ def test_an_object_of_a_watch_may_have_rows_and_items(kind: str, field: str, val
     metadata = {"name": "a", "namespace": HOST}
     obj = {"apiVersion": "e.io/v1", "kind": kind, "metadata": metadata, field: value}
     event = {"type": "ADDED", "object": obj}
-    sieve = _sieve()
+    sieve = _decoder()
     found = sieve.event(orjson.dumps(event))
     assert found["object"]["metadata"]["namespace"] == HOST
     assert orjson.loads(sieve.encoded(found)) == event
@@ -199,14 +199,14 @@ def test_an_object_of_a_watch_may_have_rows_and_items(kind: str, field: str, val
 def test_rows_of_a_watch_are_decoded() -> None:
     row = {"cells": ["a"], "object": {"metadata": {"name": "a", "namespace": HOST}}}
     table = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "rows": [row]}
-    found = _sieve().event(orjson.dumps({"type": "ADDED", "object": table}))
+    found = _decoder().event(orjson.dumps({"type": "ADDED", "object": table}))
     assert found["object"]["rows"][0]["object"]["metadata"]["namespace"] == HOST
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"items":[1]}', b'{"a":}', b"null"])
-def test_what_is_no_answer_is_told_so(content: bytes) -> None:
+def test_invalid_response_is_reported(content: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
-        _sieve().answer(content)
+        _decoder().answer(content)
 
 
 # --- what nests deep -----------------------------------------------------------------------
@@ -222,7 +222,7 @@ def test_what_nests_too_deep_is_refused_to_its_owner_and_costs_no_other(
     item = f'{{"metadata":{{"name":"p","namespace":"{HOST}"}},"spec":{{"x":{deep},"y":{deep}}}}}'
     other = f'{{"metadata":{{"name":"o","namespace":"{HOST}"}}}}'
     content = f'{{"kind":"PodList","items":[{item},{other}]}}'.encode()
-    sieve = _sieve()
+    sieve = _decoder()
     try:
         found = sieve.answer(content)
     except TooDeepError:
@@ -242,5 +242,5 @@ def test_what_nests_too_deep_is_refused_to_its_owner_and_costs_no_other(
 
 def test_deep_answer_is_cut_in_small_steps() -> None:
     content = b"[" * 100_000 + b"]" * 100_000
-    parts = list(_sieve().shallow_parts(content))
+    parts = list(_decoder().shallow_parts(content))
     assert len(parts) >= len(content) / BRACKETS_AT_ONCE

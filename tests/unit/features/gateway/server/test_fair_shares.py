@@ -30,7 +30,7 @@ def _share(_: object) -> float:
     return 0.25
 
 
-async def test_each_virtual_cluster_has_one_turn_in_a_round() -> None:
+async def test_each_virtual_cluster_has_one_slot_in_a_round() -> None:
     """A hundred requests of one, and one of another that comes last."""
     turns, had = FairScheduler(tuple, _share), []
 
@@ -44,7 +44,7 @@ async def test_each_virtual_cluster_has_one_turn_in_a_round() -> None:
     assert [at for at, cluster in enumerate(had) if cluster == "b"][-1] < 10
 
 
-async def test_a_turn_that_nobody_waits_for_any_more_is_given_to_the_next() -> None:
+async def test_slot_of_a_cancelled_waiter_passes_to_the_next() -> None:
     turns = FairScheduler(tuple, _share)
     await turns.wait("a")
     waiting = [asyncio.create_task(turns.wait("a")) for _ in range(3)]
@@ -64,7 +64,7 @@ class Clock:
         return self.now
 
 
-async def test_turns_go_by_the_time_that_was_used() -> None:
+async def test_slots_are_shared_by_the_used_time() -> None:
     """The steps of "a" cost ten times as much: "b", who comes last, has ten of its for one."""
     clock, had = Clock(), []
     turns = FairScheduler(tuple, _share, clock)
@@ -101,7 +101,7 @@ async def test_who_used_more_than_its_share_waits_while_another_one_asks() -> No
         await held_back
 
 
-async def test_who_waits_for_its_host_or_client_holds_nobody_back() -> None:
+async def test_request_waiting_for_its_host_or_client_blocks_no_one() -> None:
     clock, asking = Clock(), ["a", "b"]
     turns = FairScheduler(lambda: asking, _share, clock)
     turns.time.spend("a", 100.0)
@@ -116,7 +116,7 @@ async def test_who_waits_for_its_host_or_client_holds_nobody_back() -> None:
         await held_back
 
 
-async def test_who_used_more_than_its_share_goes_on_where_nobody_else_asks() -> None:
+async def test_one_above_its_share_continues_where_no_other_waits() -> None:
     clock, asking = Clock(), ["a", "b"]
     turns = FairScheduler(lambda: asking, _share, clock)
     await turns.wait("b")
@@ -130,7 +130,7 @@ async def test_who_used_more_than_its_share_goes_on_where_nobody_else_asks() -> 
         await held_back
 
 
-async def test_what_a_request_raises_or_is_told_passes_the_measure() -> None:
+async def test_measured_request_passes_exceptions_and_cancellation() -> None:
     turns, told = FairScheduler(tuple, _share), []
 
     async def fails() -> None:
@@ -165,7 +165,7 @@ async def test_large_things_of_one_virtual_cluster_come_one_after_the_other() ->
     assert seen == ["b", "a"]
 
 
-async def test_room_is_not_had_for_ever() -> None:
+async def test_memory_budget_is_not_held_for_ever() -> None:
     room = MemoryBudget(1, held_s=0.05)
     with pytest.raises(RefusalError) as caught:
         async with room.reserved("a"):
@@ -243,7 +243,7 @@ async def test_large_objects_of_others_do_not_break_a_list(lab: Lab) -> None:
     assert len(reply.json["items"]) == 41
 
 
-async def test_a_body_that_comes_slowly_holds_nobody_back(lab: Lab) -> None:
+async def test_slow_request_body_blocks_no_one(lab: Lab) -> None:
     lab.gateway._scheduler = FairScheduler(lab.gateway._scheduler._active, _share, Clock())
     path, length = "/api/v1/namespaces/edge/configmaps", ("Content-Length", "1000")
     token = TOKENS["b", "access"]
@@ -257,7 +257,7 @@ async def test_a_body_that_comes_slowly_holds_nobody_back(lab: Lab) -> None:
     writer.close()
 
 
-async def test_what_is_long_to_translate_stops_nobody(tmp_path: Path) -> None:
+async def test_long_translation_blocks_no_one(tmp_path: Path) -> None:
     """14,000 subjects, each with a namespace to map, wait for the others to be answered."""
     began, extend, waited = threading.Event(), threading.Event(), []
 
@@ -402,7 +402,7 @@ async def test_clients_that_read_nothing_keep_no_other_out(lab: Lab) -> None:
     writer.close()
 
 
-async def test_a_thread_that_translates_keeps_its_room_until_it_ends(tmp_path: Path) -> None:
+async def test_translating_thread_keeps_its_memory_budget_until_it_ends(tmp_path: Path) -> None:
     began, extend = threading.Event(), threading.Event()
 
     def slow(request: VirtualRequest, *known: Any) -> Any:
@@ -451,7 +451,7 @@ async def test_a_watch_that_ends_after_its_virtual_cluster_leaves_nothing(lab: L
     assert b'member_cluster="a"' not in lab.metrics.text()
 
 
-async def test_a_large_event_of_a_watch_waits_for_room(lab: Lab) -> None:
+async def test_large_watch_event_waits_for_memory_budget(lab: Lab) -> None:
     path = "/api/v1/namespaces/edge/configmaps?watch=true"
     reader, writer = await lab.open(path)
     await reader.readuntil(b"\r\n\r\n")

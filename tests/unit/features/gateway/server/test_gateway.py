@@ -169,7 +169,7 @@ async def _until(is_so: Callable[[], bool]) -> None:
         ),
     ],
 )
-async def test_whoever_may_not_ask_is_told_so_before_the_host_is_asked(
+async def test_unauthorized_client_is_refused_before_the_host_is_requested(
     lab: Lab,
     token: str,
     headers: tuple[tuple[str, str], ...],
@@ -198,7 +198,7 @@ async def test_tokens_in_the_query_or_a_cookie_mean_nothing(lab: Lab) -> None:
     assert reply.code == 401
 
 
-async def test_the_host_is_told_who_asks_by_names_of_the_virtual_cluster(lab: Lab) -> None:
+async def test_host_sees_the_client_by_names_of_the_virtual_cluster(lab: Lab) -> None:
     seen = lab.noted(f"{EDGE_ON_HOST}/m")
     assert (await lab.ask(f"{EDGE}/m")).code == 200
     impersonated = (("Impersonate-User", "alice"), ("Impersonate-Group", "system:masters"))
@@ -239,7 +239,7 @@ async def _revoke(lab: Lab) -> None:
     await _until(lambda: len(lab.state.sums_of("a")) == 1)
 
 
-async def test_a_revoked_token_and_a_cluster_that_goes_are_unknown_at_once(lab: Lab) -> None:
+async def test_revoked_token_and_removed_cluster_are_unauthorized_at_once(lab: Lab) -> None:
     await _revoke(lab)
     assert (await lab.ask(EDGE)).json == UNAUTHORIZED
     lab.state.file.replace_all(())
@@ -369,7 +369,7 @@ async def _watch(
     return reader, writer
 
 
-async def test_a_watch_tells_of_its_own_as_it_happens(lab: Lab) -> None:
+async def test_watch_reports_its_own_as_it_happens(lab: Lab) -> None:
     reader, writer = await _watch(lab)
     lab.host.seed(config_map("edge-v-b", "n"), config_map("edge-v-a", "n"))
     event = orjson.loads(await read_chunk(reader))
@@ -381,14 +381,14 @@ async def test_a_watch_tells_of_its_own_as_it_happens(lab: Lab) -> None:
     writer.close()
 
 
-def _not_told(obj: Object) -> None:
+def _ignore_change(obj: Object) -> None:
     """Stand in for a watch that is late."""
 
 
 async def test_an_event_that_overtakes_its_namespace_waits_for_it(lab: Lab) -> None:
     """G-41: the namespace is read, once."""
     reader, writer = await _watch(lab)
-    lab.state.namespaces.apply = _not_told  # type: ignore[method-assign]
+    lab.state.namespaces.apply = _ignore_change  # type: ignore[method-assign]
     lab.host.seed(namespace("new-v-a", "a", "new"), config_map("new-v-a"))
     event = orjson.loads(await read_chunk(reader))
     assert event["object"]["metadata"]["namespace"] == "new"
@@ -398,7 +398,7 @@ async def test_an_event_that_overtakes_its_namespace_waits_for_it(lab: Lab) -> N
     writer.close()
 
 
-async def test_the_end_of_an_object_is_told_though_its_namespace_is_gone(lab: Lab) -> None:
+async def test_deletion_of_an_object_is_sent_though_its_namespace_is_deleted(lab: Lab) -> None:
     reader, writer = await _watch(lab)
     gone = lab.state.namespaces.get("", "edge-v-a")
     assert gone is not None
@@ -480,7 +480,7 @@ async def test_a_watch_ends_once_the_host_allows_it_no_more(
     writer.close()
 
 
-async def test_who_cannot_be_asked_about_keeps_the_watch(
+async def test_failed_token_review_keeps_the_watch(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(access, "LOOK_AGAIN_S", 0.01)
@@ -496,7 +496,7 @@ async def test_who_cannot_be_asked_about_keeps_the_watch(
     writer.close()
 
 
-async def test_a_client_that_goes_ends_the_watch_at_the_host(lab: Lab) -> None:
+async def test_client_that_disconnects_ends_the_watch_at_the_host(lab: Lab) -> None:
     _, writer = await _watch(lab)
     assert lab.limits.in_progress() == {("a", True): 1}
     writer.close()
@@ -520,7 +520,7 @@ async def test_too_many_requests_of_one_cluster_do_not_hold_up_another(lab: Lab)
     assert [(await each).code for each in held] == [200] * 4
 
 
-async def test_too_many_watches_leave_room_for_requests(lab: Lab) -> None:
+async def test_too_many_watches_leave_slots_for_requests(lab: Lab) -> None:
     writers = [(await _watch(lab))[1] for _ in range(4)]
     assert (await lab.ask(f"{CONFIG_MAPS}?watch=true")).code == 429
     assert (await lab.ask(f"{EDGE}/m")).code == 200
@@ -813,7 +813,7 @@ async def test_gateway_without_the_right_to_review_says_so(lab: Lab) -> None:
     assert (await lab.ask(f"{EDGE}/m", token=OPERATOR_TOKEN)).code == 500
 
 
-async def test_guessed_tokens_do_not_hold_up_one_that_was_known(
+async def test_guessed_tokens_do_not_delay_a_cached_one(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even if they say all that one of an operator would."""

@@ -70,9 +70,7 @@ def test_headers_that_two_readers_may_read_differently_are_refused(headers: Line
         ("", ""),
     ],
 )
-def test_the_token_stands_in_authorization_whatever_the_case_of_its_scheme(
-    value: str, token: str
-) -> None:
+def test_token_is_read_from_authorization_in_any_case_of_its_scheme(value: str, token: str) -> None:
     assert head_of(_request("/", ("Authorization", value))).token == token
 
 

@@ -85,7 +85,7 @@ class View(FakeView):
         return set()
 
 
-async def test_pages_are_joined_up_to_a_size_and_all_that_is_held_is_told() -> None:
+async def test_pages_are_joined_up_to_a_size_and_all_held_bytes_are_reported() -> None:
     branch = View(two_branches()[0].host)
     forward = forwarded(branch, "GET", "/api/v1/configmaps", query=f"limit={OBJECTS}")
     client: Any = Client()

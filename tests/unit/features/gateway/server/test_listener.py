@@ -24,7 +24,7 @@ LAST = GET + b"Connection: close\r\n\r\n"
 SMUGGLED = b"GET /virtualclusters/b/secret HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-async def _no_room() -> None:
+async def _reserve_nothing() -> None:
     """Wait for nothing."""
 
 
@@ -43,7 +43,7 @@ class Server:
     async def _handle(self, exchange: Exchange) -> None:
         head = exchange.head
         try:
-            body = await exchange.body(_no_room)
+            body = await exchange.body(_reserve_nothing)
         except RefusalError as error:
             await exchange.refuse(error)
             return
@@ -140,7 +140,7 @@ async def test_a_body_of_tiny_chunks_is_refused(server: Server) -> None:
         assert (await read_reply(reader)).code == 400
 
 
-async def test_a_client_that_waits_for_100_is_told_to_go_on(server: Server) -> None:
+async def test_client_that_expects_100_is_sent_continue(server: Server) -> None:
     post = b"POST /virtualclusters/a/x HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
     async with server.client() as (reader, writer):
         writer.write(post + b"Content-Length: 3\r\n\r\n")
@@ -150,7 +150,7 @@ async def test_a_client_that_waits_for_100_is_told_to_go_on(server: Server) -> N
         assert (await reader.readline()).startswith(b"HTTP/1.1 200")
 
 
-async def test_a_body_that_is_announced_too_large_is_refused_before_it_comes(
+async def test_body_announced_too_large_is_refused_before_it_arrives(
     server: Server,
 ) -> None:
     post = b"POST /virtualclusters/a/x HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
@@ -161,7 +161,7 @@ async def test_a_body_that_is_announced_too_large_is_refused_before_it_comes(
     assert server.seen == []
 
 
-async def test_a_client_that_wants_to_close_is_closed_at_once(server: Server) -> None:
+async def test_client_that_requests_close_is_closed_at_once(server: Server) -> None:
     """Karmada sends each request on a connection of its own."""
     async with server.client() as (reader, writer):
         writer.write(LAST)
@@ -169,7 +169,7 @@ async def test_a_client_that_wants_to_close_is_closed_at_once(server: Server) ->
             assert _codes(await reader.read()) == [200]
 
 
-async def test_a_client_that_goes_ends_a_long_request(server: Server) -> None:
+async def test_client_that_disconnects_ends_a_long_request(server: Server) -> None:
     async with server.client() as (reader, writer):
         writer.write(b"GET /virtualclusters/a/stream HTTP/1.1\r\nHost: x\r\n\r\n")
         await reader.readuntil(b"{}\n")
@@ -237,7 +237,7 @@ async def test_a_request_does_not_hide_in_another_ones_body(server: Server, name
     assert [seen for seen in server.seen if seen[0] == "b"] == []
 
 
-async def test_random_bytes_reach_nobody_but_as_what_they_say(server: Server) -> None:
+async def test_random_bytes_are_routed_only_by_what_they_say(server: Server) -> None:
     """Cuts, doubles and changes good requests; whatever is answered is a good request or 4xx."""
     chance = random.Random(7)  # noqa: S311 - no secret
     good = [
@@ -267,7 +267,7 @@ async def test_random_bytes_reach_nobody_but_as_what_they_say(server: Server) ->
     assert _codes(await server.say(LAST)) == [200]
 
 
-async def test_connections_that_wait_make_room_for_new_ones(tmp_path: Path) -> None:
+async def test_idle_connections_free_slots_for_new_ones(tmp_path: Path) -> None:
     server = Server(tmp_path, waiting=4)
     server.port = await server.listener.start("127.0.0.1", 0)
     async with server.client() as busy:
@@ -288,7 +288,7 @@ async def test_connections_that_wait_make_room_for_new_ones(tmp_path: Path) -> N
     await server.listener.stop(1.0, lambda: None)
 
 
-async def test_connections_that_come_all_at_once_make_room_too(tmp_path: Path) -> None:
+async def test_simultaneous_connections_free_slots_too(tmp_path: Path) -> None:
     server = Server(tmp_path, waiting=8)
     server.port = await server.listener.start("127.0.0.1", 0)
     with burst(server.port, 60) as opened:
