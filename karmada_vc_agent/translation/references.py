@@ -1,6 +1,6 @@
 """Rewrites references: namespaces and names that objects refer to.
 
-The same walk serves both directions: the draft's Direction maps a name, a row of kind_paths.py has
+The same walk serves both directions: the draft's Direction maps a name, a row of kind_policy.py has
 the path and the treatment.
 """
 

@@ -15,7 +15,7 @@ likewise: what is remembered of either is bound to its uid.
 
 Orphans: They are for a person to judge: `karmada-vc-agent leave --prune` lists and removes them.
 What a start from an old checkpoint made, or a restored host brings back, is among them. Only an
-empty role that the agent made for a moment, and could not remove then, is deleted (bound_roles.py).
+empty role that the agent made for a moment, and could not remove, is deleted (host_objects.py).
 """
 
 import logging

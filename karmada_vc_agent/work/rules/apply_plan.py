@@ -40,6 +40,8 @@ _UNCOUNTED = frozenset(("", "autoscaling", "coordination.k8s.io", vocabulary.RBA
 """Groups of kinds whose changes the server does not count: a mark would say nothing of them."""
 _COUNTED = frozenset((vocabulary.POD,))
 """Kinds of these groups whose changes it counts."""
+_COUNTED_WITH_ANNOTATIONS = frozenset((vocabulary.DEPLOYMENT,))
+"""Kinds of which the server counts changes of annotations, too, and so of the mark."""
 
 
 def with_mark(desired: Object, live: Object | None, digest: str) -> Object:
@@ -51,9 +53,16 @@ def with_mark(desired: Object, live: Object | None, digest: str) -> Object:
     generation = 1 if live is None else _next_generation(desired, live)
     if generation is None:
         return desired
-    return put(
-        desired, _mark_text(digest, generation), "metadata", "annotations", WRITTEN_ANNOTATION
-    )
+    marked = _marked(desired, digest, generation)
+    if live is None or kind not in _COUNTED_WITH_ANNOTATIONS or not has_content(live, desired):
+        return marked
+    is_counted = annotations_of(marked) != annotations_of(live)
+    return _marked(desired, digest, generation + 1) if is_counted else marked
+
+
+def _marked(desired: Object, digest: str, generation: int) -> Object:
+    mark = _mark_text(digest, generation)
+    return put(desired, mark, "metadata", "annotations", WRITTEN_ANNOTATION)
 
 
 def mark_fits(live: Object, digest: str) -> bool:
@@ -169,10 +178,22 @@ def _is_right(desired: Object, live: Object, digest: str) -> bool:
     """
     bare = prune(without_mark(live))
     stored = completed(prune(without_mark(desired)), bare)
-    if stored == completed(bare, bare):
+    is_same = stored == completed(bare, bare)
+    if is_same or _without_null_times(stored) == _without_null_times(completed(bare, bare)):
         return True
     is_marked = stored["metadata"] == bare["metadata"] and mark_fits(live, digest)
     return is_marked and has_content(bare, stored)
+
+
+def _without_null_times(value: Any) -> Any:
+    """Leave out `creationTimestamp: null`, which servers before 1.34 add to pod templates."""
+    if isinstance(value, dict):
+        return {
+            key: _without_null_times(inner)
+            for key, inner in value.items()
+            if key != "creationTimestamp" or inner is not None
+        }
+    return [_without_null_times(inner) for inner in value] if isinstance(value, list) else value
 
 
 def decide_released(retained: Object, live: Object) -> Object | None:

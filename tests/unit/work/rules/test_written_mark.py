@@ -16,7 +16,7 @@ DIGEST = "d1"
 def wanted(**spec: Any) -> Object:
     return {
         "apiVersion": "apps/v1",
-        "kind": "Deployment",
+        "kind": "StatefulSet",
         "metadata": {
             "name": "web",
             "namespace": "hns",
@@ -97,6 +97,28 @@ def test_a_change_of_labels_alone_makes_none() -> None:
     again = written(labelled, live, "d2")
     assert mark_of(again) == "d2/1"
     assert decide(labelled, completed(again), "d2") is None
+
+
+def test_mark_of_a_deployment_is_a_change_that_servers_count() -> None:
+    live = completed(written(wanted() | {"kind": "Deployment"}))
+    scaled = copy.deepcopy(live)
+    scaled["spec"]["replicas"], scaled["metadata"]["generation"] = 5, 2
+    retained = wanted(replicas=5) | {"kind": "Deployment"}
+    again = written(retained, scaled)
+    assert mark_of(again) == "d1/3"
+    assert decide(retained, completed(again, 3)) is None
+    assert decide(retained, completed(again, 4)) is not None
+
+
+def test_null_time_of_a_pod_template_is_no_difference() -> None:
+    """Servers before 1.34 add it: each scaling by the host would cost a write."""
+    desired = wanted(template={"metadata": {"labels": {"app": "web"}}, "spec": {}})
+    live = copy.deepcopy(desired)
+    live["metadata"] |= {"generation": 2, "resourceVersion": "7", "uid": "u"}
+    live["spec"]["template"]["metadata"]["creationTimestamp"] = None
+    assert decide(desired, live, trusts=False) is None
+    live["spec"]["template"]["metadata"]["creationTimestamp"] = "2030-01-01T00:00:00Z"
+    assert decide(desired, live, trusts=False) is not None
 
 
 def test_a_mark_promises_nothing_where_a_write_may_have_removed_something() -> None:
