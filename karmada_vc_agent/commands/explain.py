@@ -131,14 +131,14 @@ async def _on_host(
     namespaced = {gvk.kind: resource.namespaced for gvk, resource in served.by_kind.items()}
     objects = []
     for kind, namespace, name in names:
-        found, state = live.get((kind, namespace, name)), "on the host"
-        if found is None:
+        obj, state = live.get((kind, namespace, name)), "on the host"
+        if obj is None:
             state = "not on the host"
             if kind not in namespaced:
                 state = "the host has no such kind"
             elif namespaced[kind] and namespace not in spaces:
                 state = "its namespace is not claimed"
-        own = [dig(found, "metadata", field) for field in ("namespace", "name")]
+        own = [dig(obj, "metadata", field) for field in ("namespace", "name")]
         objects.append(
             {
                 "kind": kind,
@@ -146,8 +146,8 @@ async def _on_host(
                 "name": name,
                 "state": state,
                 "host": "/".join(filter(None, own)),
-                "work": annotations_of(found).get(WORK_ANNOTATION) if found else None,
-                "held": hold_of(found if kind == "Namespace" else spaces.get(namespace)),
+                "work": annotations_of(obj).get(WORK_ANNOTATION) if obj else None,
+                "held": hold_of(obj if kind == "Namespace" else spaces.get(namespace)),
             }
         )
     return objects

@@ -222,7 +222,7 @@ class AgentConfig(
     cluster_zones: str = ""
     """Zones of Clusters whose virtual cluster sets none, separated by commas."""
     cluster_host: str = ""
-    """Label virtualcluster.kubeedge.io/host of the Clusters, which tells the hub that they share
+    """Label virtualcluster.kubeedge.io/host of the Clusters, by which the hub sees that they share
     this host. Default: an id derived from the UID of its namespace kube-system."""
     link: Literal["normal", "thin"] = "normal"
     """The uplink to the hub. `thin`, for 64 kbit/s and round trips of seconds: other defaults for

@@ -628,14 +628,14 @@ async def check_exists(
             f'"{min(others)}", not by "{agent}"; nothing was changed'
         )
         raise CommandError(problem)
-    known: list[str] = []
+    recorded: list[str] = []
     if host is not None:
-        known += (await recorded_state(host, leaving.namespace, agent)).clusters()
+        recorded += (await recorded_state(host, leaving.namespace, agent)).clusters()
     if hub is not None:
-        known += named_clusters(await hub_role(hub, agent))
-    if cluster is None and not agents and name not in known:
+        recorded += named_clusters(await hub_role(hub, agent))
+    if cluster is None and not agents and name not in recorded:
         text = f'virtual cluster "{name}" of agent {agent_id(leaving.namespace, agent)} not found'
-        raise CommandError(f"{text}; recorded: {', '.join(sorted(known))}" if known else text)
+        raise CommandError(f"{text}; recorded: {', '.join(sorted(recorded))}" if recorded else text)
 
 
 async def claimants(host: ApiClient, cluster: str) -> set[str]:

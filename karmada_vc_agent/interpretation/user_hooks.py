@@ -262,7 +262,7 @@ def request_body(uid: str, operation: Operation, objects: Sequence[Object]) -> b
     return orjson.dumps(context)
 
 
-class _Status(msgspec.Struct):
+class _ResponseStatus(msgspec.Struct):
     code: int | None = None
     message: str | None = None
 
@@ -270,7 +270,7 @@ class _Status(msgspec.Struct):
 class _Response(msgspec.Struct, rename="camel"):
     uid: str
     successful: bool = False
-    status: _Status | None = None
+    status: _ResponseStatus | None = None
     patch: bytes | None = None
     patch_type: str | None = None
     raw_status: Object | None = None
@@ -296,7 +296,7 @@ def read_answer(uid: str, operation: Operation, objects: Sequence[Object], conte
         )
     response = context.response
     if not response.successful:
-        status = response.status or _Status()
+        status = response.status or _ResponseStatus()
         text = f"code {status.code or 0}: {status.message or 'no status'}"
         raise HookError(f"the response is not successful, {text}")
     if operation == RETAIN:

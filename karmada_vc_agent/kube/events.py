@@ -147,7 +147,7 @@ class EventRecorder:
     def _may_say(self, of_reason: tuple[str, ...]) -> bool:
         if of_reason[2] == WARNING:
             return self._budget(self._reasons, of_reason, PER_REASON).try_take()
-        # With debt: otherwise all of a long burst comes through at that rate.
+        # With debt: otherwise all of a long burst is written at that rate.
         return self._budget(self._reasons, of_reason, OF_NORMAL).try_take_or_owe()
 
     def _budget(

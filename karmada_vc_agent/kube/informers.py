@@ -269,7 +269,7 @@ def _reflector(
         query,
         FORBIDDEN_S,
         absent,
-        tells_time=is_built_in(resource.gvk.group),
+        is_direct=is_built_in(resource.gvk.group),
         rests=rests,
     )
 

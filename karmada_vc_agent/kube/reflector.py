@@ -123,7 +123,7 @@ BACKOFF_S = (0.2, 10.0)
 class Reflector(Generic[T]):
     """Keeps `store` equal to what the server has under `path`.
 
-    tells_time: whether its versions are surely of the API server, and not of one behind it.
+    is_direct: whether its versions are surely of the API server, and not of one behind it.
     is_absent: whether the API server says that it does not serve the resource. forbidden_s: the
     longest pause while the server forbids it. rests: whether no watch is open while there is
     nothing; then it is listed again as often as a watch would be opened, or by `check`. is_short:
@@ -140,7 +140,7 @@ class Reflector(Generic[T]):
         forbidden_s: float = BACKOFF_S[1],
         is_absent: Callable[[], Awaitable[bool]] = never,
         *,
-        tells_time: bool = True,
+        is_direct: bool = True,
         rests: bool = False,
         is_short: bool = False,
     ) -> None:
@@ -151,7 +151,7 @@ class Reflector(Generic[T]):
         self._query = dict(query or {})
         self._synced = asyncio.Event()
         self._answered = asyncio.Event()
-        self._tells_time = tells_time
+        self._is_direct = is_direct
         self._forbidden_s = forbidden_s
         self._is_absent = is_absent
         self._rests = rests
@@ -235,7 +235,7 @@ class Reflector(Generic[T]):
             self._failing_since = asyncio.get_running_loop().time()
         self.failure = str(error) or type(error).__name__
         is_forbidden = isinstance(error, ForbiddenError)
-        if not self._tells_time or (is_forbidden and not len(self.store)):
+        if not self._is_direct or (is_forbidden and not len(self.store)):
             # There is nothing else to see here, whatever the time of the server.
             history.listed(self, history.epoch)
         if is_forbidden:
@@ -285,7 +285,7 @@ class Reflector(Generic[T]):
 
     def _report_reset(self, evidence: str) -> None:
         """Report that time was reset, if it is that of the API server."""
-        if self._tells_time and self._epoch == self._client.history.epoch:
+        if self._is_direct and self._epoch == self._client.history.epoch:
             self._client.history.notice(evidence)
 
     async def _list(self) -> None:

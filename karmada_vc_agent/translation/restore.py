@@ -69,7 +69,7 @@ class Restorer:
         self.names = context.names()
 
     def restore(self, obj: Object, gvk: GroupVersionKind, namespace: str = "") -> None:
-        """Restore, in place, an object or a part with metadata; namespace: virtual, if known."""
+        """Restore, in place, an object or a part with metadata; namespace: virtual, or ""."""
         context, annotations = self._context, annotations_of(obj)
         is_noted = NAMES_ANNOTATION in annotations
         own = names_of(obj, context) if is_noted else self.names

@@ -489,9 +489,9 @@ def _too_large(item: WorkManifest, what: str) -> _Result:
 
 
 def _items(vc: VirtualCluster, work: Object) -> list[WorkManifest]:
-    manifests, is_known = manifests_of(work), is_dispatched(work)
+    manifests, dispatched = manifests_of(work), is_dispatched(work)
     return [
-        WorkManifest(vc, manifest, id_of_work(work), ordinal, is_known)
+        WorkManifest(vc, manifest, id_of_work(work), ordinal, dispatched)
         for manifest, ordinal in zip(manifests, ordinals(manifests), strict=True)
     ]
 

@@ -4,7 +4,7 @@
 
 Only retaining and writing wait. Reads come from a synced informer of our labelled objects, else
 from the server. What was written, and in which version the server answered, is remembered, so that
-an object that is as we left it costs no write; a mark on it tells the next process (ADR 49).
+an object that is as we left it costs no write; a mark on it is for the next process (ADR 49).
 """
 
 import logging
@@ -199,7 +199,7 @@ def _stand_in(binding: Object, bound: _Bound) -> Object:
 
 
 def is_stand_in(obj: Object) -> bool:
-    """Return whether an object is an unmodified empty role, which comes with each attempt."""
+    """Return whether an object is an unmodified empty role, which each attempt makes."""
     bound = BOUND.get(gvk_of(obj).group_kind)
     if (
         bound is None

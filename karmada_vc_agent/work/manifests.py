@@ -104,6 +104,7 @@ FindResource = Callable[[GroupVersionKind], Awaitable[Resource | None]]
 ContextFor = Callable[[VirtualCluster, str], TranslationContext]
 """(virtual cluster, `<execution namespace>/<work>`) -> the facts that a translation depends on."""
 
+_NO_WINDOWS = WindowGate()
 _FAILURES = (
     *(ApiError, UnreadableError, UnwritableError, InterpretationError, RetryError),
     *(RefusedError, RecreationError, ForeignError),
@@ -151,24 +152,25 @@ class Manifests:
         What waits is kept as it was applied before, if that is recorded; is_former: it is that.
         Raises UnreachableError; any other error is returned as a Failure with virtual names.
         """
+        windows = self.windows if item.vc.window else _NO_WINDOWS
         try:
             target = await self._translated(item)
             if isinstance(target, Failure):
                 return target, None
             if isinstance(target, Skipped):
                 return None, None
-            target, window = self.windows.marked(target), None
+            target, window = windows.marked(target), None
             if not is_former:
-                window = await self.windows.closed_for(target, is_known=item.is_known)
+                window = await windows.closed_for(target, is_dispatched=item.is_dispatched)
             done = await self._apply(target) if window is None else None
         except _FAILURES as error:
             return self._failure(item, error), None
         if window is not None:
-            former = self.windows.former(item)
+            former = windows.former(item)
             if former is not None:
                 done, _ = await self.apply(former, is_former=True)
         elif isinstance(done, Applied) and not is_former:
-            self.windows.note(item)
+            windows.note(item)
         return done, window
 
     async def _translated(self, item: WorkManifest) -> Target | Failure | Skipped:

@@ -217,15 +217,15 @@ class Target:
 class WorkManifest:
     """One manifest of a Work in one reconcile; work: `<execution namespace>/<work>`.
 
-    ordinal: of the first manifest in it for the same object. is_known: whether the hub has that all
-    of this generation was applied. translation: None before the only translation.
+    ordinal: of the first manifest in it for the same object. is_dispatched: whether the hub has
+    that all of this generation was applied. translation: None before the only translation.
     """
 
     vc: VirtualCluster
     manifest: Object
     work: str
     ordinal: int = 0
-    is_known: bool = False
+    is_dispatched: bool = False
     translation: Target | Failure | Skipped | None = None
 
 
@@ -243,10 +243,10 @@ class WindowGate:
         """Return a target whose object says which manifest it is from, if that may ever wait."""
         return target
 
-    async def closed_for(self, target: Target, *, is_known: bool) -> WindowState | None:  # noqa: ARG002
+    async def closed_for(self, target: Target, *, is_dispatched: bool) -> WindowState | None:  # noqa: ARG002
         """Return the window that a manifest waits for; None if it may be applied now.
 
-        is_known: see WorkManifest. Raises KubeError, and what the rules raise.
+        is_dispatched: see WorkManifest. Raises KubeError, and what the rules raise.
         """
         return None
 

@@ -440,7 +440,7 @@ class PolicyStatusController:
         problems = (*placement, *rights)
         new = [each for each in problems if each not in self._reported]
         for problem in new:
-            self.tell(problem)
+            self.report(problem)
         for reason in sorted({each.reason for each in new}):
             first, *others = (each.text for each in new if each.reason == reason)
             extra = {"reason": reason, "detail": first}
@@ -450,7 +450,7 @@ class PolicyStatusController:
         self._reported = frozenset(problems)
         self._state.settle()
 
-    def tell(self, problem: PolicyProblem) -> None:
+    def report(self, problem: PolicyProblem) -> None:
         """Report a problem on all Clusters."""
         for cluster in filter(None, map(self._clusters.ours, self._virtual_clusters)):
             self._recorder.record(COMPONENT, cluster, WARNING, problem.reason, problem.text)

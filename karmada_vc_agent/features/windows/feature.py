@@ -93,16 +93,16 @@ class Windows(WindowGate):
         mark = digest(target.manifest)
         return replace(target, objects=tuple(_with_mark(each, mark) for each in target.objects))
 
-    async def closed_for(self, target: Target, *, is_known: bool) -> WindowState | None:
+    async def closed_for(self, target: Target, *, is_dispatched: bool) -> WindowState | None:
         """Return the window that a manifest waits for; None if it may be applied now.
 
-        is_known: whether the hub has that all of this generation was applied. Raises KubeError and
-        what the rules raise.
+        is_dispatched: whether the hub has that all of this generation was applied. Raises
+        KubeError, and what the rules raise.
         """
         if not may_wait(target):
             return None
         state = self._states.of(target.vc)
-        if state.is_open or await self._was_applied(target, is_known=is_known):
+        if state.is_open or await self._was_applied(target, is_dispatched=is_dispatched):
             return None
         return state
 
@@ -120,7 +120,7 @@ class Windows(WindowGate):
         """Forget a deleted Work, `<execution namespace>/<name>`."""
         self._applied.pop(work, None)
 
-    async def _was_applied(self, target: Target, *, is_known: bool) -> bool:
+    async def _was_applied(self, target: Target, *, is_dispatched: bool) -> bool:
         """Return whether the object is from this very manifest, or was until it drifted."""
         key, desired = target.object.host_key, target.object.obj
         live = None
@@ -129,7 +129,7 @@ class Windows(WindowGate):
         mark = annotations_of(live or {}).get(APPLIED_ANNOTATION)
         if mark is not None:
             return mark == annotations_of(desired).get(APPLIED_ANNOTATION)
-        if is_known or self._host_objects.wrote(desired) or self._is_noted(target):
+        if is_dispatched or self._host_objects.wrote(desired) or self._is_noted(target):
             return True
         # Written before there was a window, by another process.
         check = target.check_of(target.object)

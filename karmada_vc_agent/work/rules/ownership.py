@@ -106,7 +106,7 @@ _MANAGED_ANNOTATIONS = (
 def merge_labels(desired: Object, live: Object) -> dict[str, str]:
     """Return the labels to write: the manifest's, and those of others on the live object.
 
-    A label listed in the live object's managed-labels annotation came from Karmada; if the manifest
+    A label listed in the live object's managed-labels annotation is from Karmada; if the manifest
     no longer has it, it is removed. Source: contract 5.5 step 3.
     """
     managed = annotations_of(live).get(vocabulary.MANAGED_LABELS_ANNOTATION)

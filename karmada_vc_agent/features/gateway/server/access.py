@@ -71,7 +71,7 @@ Ask = Callable[[str, Any], Awaitable[Object]]
 
 
 class Authentication:
-    """Tells who asks. ask_for: creates objects at the host for a virtual cluster."""
+    """Authenticates callers. ask_for: creates objects at the host for a virtual cluster."""
 
     def __init__(
         self,

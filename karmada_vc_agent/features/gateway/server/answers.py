@@ -204,7 +204,7 @@ class MappedAnswer:
             if not dig(status, "details", "name"):  # a page of the API server: an outage
                 text = "the host does not serve this kind at the moment"
                 raise RefusalError(503, text, counted="host-away")
-            # As for an object of others: a client cannot tell them apart.
+            # As for an object of others: a client sees no difference.
             raise response.not_found()
         if status is not None:
             _refuse_own_fault(answer.status, status)

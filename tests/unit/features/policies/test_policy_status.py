@@ -97,7 +97,7 @@ class Setting:
         self.guard = PolicyStatusController(
             world.parts, lambda resource: self.watched.add(resource.gvk.kind)
         )
-        self.guard.tell = self.told.append  # type: ignore[method-assign, assignment]
+        self.guard.report = self.told.append  # type: ignore[method-assign, assignment]
 
     def _admit(self, place: Place, pod: Object) -> Object:
         if (place.served.kind, place.name) == ("Namespace", HOME):
