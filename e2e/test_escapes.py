@@ -23,4 +23,4 @@ def test_attempted_escape(
     seen = attempt.act(scene)
     record_property("attempt", attempt.title)
     record_property("outcome", seen)
-    assert seen == attempt.expected("Shared")
+    assert seen == attempt.expected(scene)

@@ -38,9 +38,21 @@ def _pod(**spec: object) -> Callable[[Scene], str]:
     def act(scene: Scene) -> str:
         values = {"{foreign}": scene.theirs.nodes[0], "{own}": scene.mine.selector}
         filled = {key: values.get(str(value), value) for key, value in spec.items()}
-        return answer(refused_by_policy, scene.tenant.create, pod(scene.home, "escape", **filled))
+        tried = pod(scene.home, "escape", **filled)
+        outcome = answer(refused_by_policy, scene.tenant.create, tried)
+        return outcome if outcome != "done" else _where_it_is(scene, tried)
 
     return act
+
+
+def _where_it_is(scene: Scene, made: Object) -> str:
+    """Remove a pod; return whether it had to stay on the nodes of its own branch."""
+    selector = scene.lab.host.get(path_of(made))["spec"].get("nodeSelector") or {}
+    scene.lab.host.delete(path_of(made), force=True)
+    return _PLACED if scene.mine.selector.items() <= selector.items() else "done"
+
+
+_PLACED = "kept on its own nodes"
 
 
 def _pod_by_affinity(scene: Scene) -> str:
@@ -517,8 +529,10 @@ def _operator(scene: Scene) -> str:
     )
     for maker in makers:
         scene.lab.host.create(maker)
-        eventually(_has_been_reported, scene, maker)
+        eventually(_is_placed if scene.places else _has_been_reported, scene, maker)
         scene.lab.host.delete(path_of(maker))
+    if scene.places:
+        return _PLACED
     return "no pod; an event tells it which nodeSelector to add"
 
 
@@ -532,6 +546,18 @@ def _has_been_reported(scene: Scene, maker: Object) -> None:
     assert any(f"{ADVICE} {scene.lab.label}=a" in message for message in messages), messages
     pods = [found["metadata"]["name"] for found in scene.lab.pods(scene.home)]
     assert not [name for name in pods if name.startswith("operated")]
+
+
+def _is_placed(scene: Scene, maker: Object) -> None:
+    pods = [
+        pod
+        for pod in scene.lab.pods(scene.home)
+        if pod["metadata"]["name"].startswith("operated")
+        and pod["metadata"]["ownerReferences"][0]["kind"] == maker["kind"]
+    ]
+    assert pods, maker["kind"]
+    own = scene.mine.selector.items()
+    assert all(own <= pod["spec"]["nodeSelector"].items() for pod in pods)
 
 
 # --- rights -----------------------------------------------------------------------------
@@ -598,6 +624,7 @@ ATTEMPTS = (
         "Host: a pod that selects no nodes, or others",
         _BY_PLACEMENT,
         lambda scene: all_alike((_pod()(scene), _pod(nodeSelector={"disk": "ssd"})(scene))),
+        placed=_PLACED,
     ),
     Attempt(
         "Host: a pod with `nodeName` of a foreign node", _BY_PLACEMENT, _pod(nodeName="{foreign}")
@@ -616,11 +643,13 @@ ATTEMPTS = (
         "Host: a pod with affinity to a foreign node and all tolerations",
         _BY_PLACEMENT,
         _pod_by_affinity,
+        placed=_PLACED,
     ),
     Attempt(
         "Host: ReplicaSet, StatefulSet, DaemonSet, Job of an operator, no nodes selected",
         "no pod; an event tells it which nodeSelector to add",
         _operator,
+        placed=_PLACED,
     ),
     Attempt(
         "Tenant: binds its pod to a foreign node (`pods/binding`)",
