@@ -374,6 +374,8 @@ def _node_restricted(scene: Scene) -> str:
 
 def _node_reports(scene: Scene) -> str:
     """Act as a kubelet of the other branch: Kubernetes lets nodes write Events everywhere."""
+    if scene.lab.host.get("/version")["minor"] in ("30", "31"):
+        pytest.skip("the node authorizer of this host does not look at nodes of pods")
     node = kubelet(scene, scene.theirs.nodes[0])
     made = scene.lab.host.create(pod(scene.home, "reported", nodeSelector=scene.mine.selector))
     try:
