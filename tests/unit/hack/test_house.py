@@ -1,10 +1,14 @@
 """hack/house measures the source, and its bounds are only ever lowered."""
 
 import json
+import re
 
-from lib.house import BOUNDS, TRIP, exceeded, lowered, measure
+import pytest
+
+from lib.house import BOUNDS, PACKAGE, ROOT, TRIP, exceeded, lowered, measure
 from tests.fakes.trip import files_of_a_trip
 
+STACK = ROOT / "docs" / "adr" / "0001-stack.md"
 ONE = '''"""What is found; a word like founded or foundling is another one."""
 
 
@@ -52,6 +56,28 @@ def test_bounds_are_lowered_and_never_raised() -> None:
 def test_everything_measured_has_a_bound() -> None:
     bounds = json.loads(BOUNDS.read_text(encoding="utf-8"))
     assert measure({}, list).keys() == bounds.keys()
+
+
+@pytest.mark.parametrize(
+    ("claim", "files"),
+    [
+        (r"has ([\d,]+) lines of Python", ["**/*.py"]),
+        (r"([\d,]+) of them in `kube/`", ["kube/*.py"]),
+        (
+            r"typed models; ([\d,]+) lines",
+            [f"kube/{name}.py" for name in ("reflector", "informers", "store", "controller")]
+            + ["kube/leader_election.py"],
+        ),
+        (r"account are ([\d,]+) lines", ["kube/kubeconfig.py", "kube/transport.py"]),
+    ],
+)
+def test_lines_that_are_ours_by_hand_are_as_many_as_the_decision_says(
+    claim: str, files: list[str]
+) -> None:
+    (said,) = re.findall(claim, STACK.read_text())
+    paths = [path for pattern in files for path in (ROOT / PACKAGE).glob(pattern)]
+    lines = sum(path.read_text().count("\n") for path in paths)
+    assert abs(int(said.replace(",", "")) - lines) <= max(50, lines // 50), lines
 
 
 def test_trip_of_a_work_runs_from_its_watch_to_its_status() -> None:
