@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -147,3 +148,37 @@ def test_release_that_cannot_be_made_says_why(
     assert problem in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.nightly
+def test_image_for_arm64_starts(tmp_path: Path) -> None:
+    """Of qemu-user one static program is enough; chroot needs root."""
+    emulator = shutil.which("qemu-aarch64-static")
+    if emulator is None:
+        pytest.skip("qemu-aarch64-static is missing: it is in Debian's qemu-user-static")
+    command = f"hack/release {VERSION} --snapshot --platform linux/arm64"
+    run("sh", "-c", f'cd "{ROOT}"; exec {command} --output "$1"', "sh", tmp_path / "files")
+    (image,) = (tmp_path / "files").glob("*-arm64.tar")
+    root = tmp_path / "root"
+    with tarfile.open(image) as archive:
+        archive.extractall(tmp_path / "image", filter="data")
+    for blob in _layers(tmp_path / "image"):
+        with tarfile.open(blob) as layer:
+            layer.extractall(root, filter="fully_trusted")  # noqa: S202 - made just now
+    shutil.copy(emulator, root / "emulator")
+    started = ("chroot", root, "/emulator", "-E", "PYTHONPATH=/app", "/usr/bin/python3")
+    libraries = "import cryptography.x509, lupa, msgspec, orjson, platform; "
+    assert run(*started, "-c", f"{libraries}print(platform.machine())") == "aarch64\n"
+    version = run(*started, "-m", "karmada_vc_agent", "--version")
+    assert version == f"{AGENT} {VERSION}\n"
+    assert "--karmada-kubeconfig" in run(*started, "-m", "karmada_vc_agent", "run", "--help")
+
+
+def _layers(image: Path) -> list[Path]:
+    """Return the layers of an OCI layout, the lowest first."""
+
+    def blob(descriptor: dict[str, str]) -> Path:
+        return image / "blobs" / descriptor["digest"].replace(":", "/")
+
+    (manifest,) = json.loads((image / "index.json").read_text())["manifests"]
+    return [blob(each) for each in json.loads(blob(manifest).read_text())["layers"]]
