@@ -33,6 +33,7 @@ Examples:
   hack/bench --quick
   hack/bench --objects 500
   hack/bench gateway --help
+  hack/bench site                      # what a host of 1 GB and its agent take
   hack/bench --works 1000 --clusters 100 --output bench/results/large.json
 """
 QUICK = Plan(works=100, singles=8, clusters=10, our_bursts=1, their_bursts=1, idle_s=4.0)

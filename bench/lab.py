@@ -47,10 +47,22 @@ class Lab:
     def our_agent(
         self, clusters: dict[str, str], host: str = "host2", *, objects: bool = False
     ) -> AbstractContextManager[AgentProcess]:
-        """Run ours on a host, with its defaults.
+        """Run ours on a host, with its defaults; see our_command()."""
+        command, environment = self.our_command(clusters, host, objects=objects)
+        return running(command, environment, self.directory / f"our-agent-{host}.log")
+
+    def our_command(
+        self,
+        clusters: dict[str, str],
+        host: str,
+        *,
+        objects: bool = False,
+        hub: Path | None = None,
+    ) -> tuple[list[str], dict[str, str]]:
+        """Return the command that runs ours on a host, and its environment.
 
         clusters: virtual cluster -> its group of nodes, empty for all nodes. objects: whether it
-        serves VirtualCluster objects.
+        serves VirtualCluster objects. hub: the kubeconfig by which it reaches the hub.
         """
         entries = [
             {"name": name, "nodeSelector": {"matchLabels": _selector(group)}}
@@ -67,12 +79,12 @@ class Lab:
         config.write_text(yaml.safe_dump(settings))
         command = [
             *(sys.executable, "-m", "karmada_vc_agent", "run", "--config", str(config)),
-            *("--karmada-kubeconfig", str(self.kubeconfig("hub"))),
+            *("--karmada-kubeconfig", str(hub or self.kubeconfig("hub"))),
             *("--kubeconfig", str(self.kubeconfig(host))),
             *("--metrics-bind-address", _free_address()),
             *("--health-probe-bind-address", _free_address()),
         ]
-        return running(command, _clean_environment(), self.directory / f"our-agent-{host}.log")
+        return command, _clean_environment()
 
 
 @contextmanager

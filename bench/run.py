@@ -74,7 +74,7 @@ async def run_objects(lab: Lab, results: ObjectsResults) -> ObjectsResults:
     """Measure what VirtualCluster objects cost."""
     async with _servers(lab) as servers:
         version = (await servers.hub.get("/version"))["gitVersion"]
-        results.machine = _machine(version)
+        results.machine = machine_of(version)
         clients = {"hub": servers.hub, "host": servers.host, "host2": servers.host2}
         watcher = Watcher()
         await objects.measure(lab, Bench(servers.hub, watcher), watcher, clients, results, _say)
@@ -167,7 +167,7 @@ def _watch(
 async def _describe(servers: Servers, plan: Plan) -> dict[str, str]:
     version = (await servers.hub.get("/version"))["gitVersion"]
     return {
-        **_machine(version),
+        **machine_of(version),
         "Works in a burst": str(plan.works),
         "bursts": f"{plan.their_bursts} karmada-agent, {plan.our_bursts} ours",
         "single Works of each kind": str(plan.singles),
@@ -175,7 +175,7 @@ async def _describe(servers: Servers, plan: Plan) -> dict[str, str]:
     }
 
 
-def _machine(kubernetes: str) -> dict[str, str]:
+def machine_of(kubernetes: str) -> dict[str, str]:
     loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),

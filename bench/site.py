@@ -1,0 +1,301 @@
+"""A small site: a host that stores its objects in SQLite, and its agent, in 1 GB and 2 CPUs.
+
+kine, kube-apiserver, kube-controller-manager, kube-scheduler and the agent run in one memory
+cgroup; the hub, and kwok, which simulates the nodes, run outside. Prints what each takes, and
+checks that the site serves through a cut of its uplink, and after a reboot without it.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+
+from urllib3.exceptions import HTTPError
+
+from bench.lab import CONTROL_PLANES, ROOT, Lab
+from bench.report import default_path
+from bench.run import machine_of
+from e2e.lab import objects
+from e2e.lab.api import Api, ApiError, Object, path_of
+from e2e.lab.proxy import Proxy
+from e2e.lab.works import condition, execution_namespace, hand_written, works_path
+
+SITE = ("host-kine", "host-kube-apiserver", "host-kube-controller-manager", "host-kube-scheduler")
+AGENT = "karmada-vc-agent"
+CLUSTERS, WORKS = 3, 20
+IDLE_S = 60.0
+TIMEOUT_S = 300.0
+LABEL = "bench-group"
+CLUSTERS_PATH = "/apis/cluster.karmada.io/v1alpha1/clusters"
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class SiteResults:
+    """memory_mb: PSS of each process when all was idle. cpu: of one core, in that time."""
+
+    machine: dict[str, str]
+    limit_mb: int
+    memory_mb: dict[str, float] = field(default_factory=dict)
+    cpu: dict[str, float] = field(default_factory=dict)
+    peak_mb: float = 0.0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+class NotYetError(Exception):
+    """Something is not as it is to be, yet."""
+
+
+class MemoryGroup:
+    """A memory cgroup, of version 1 or 2; needs root."""
+
+    def __init__(self, limit_mb: int) -> None:
+        top = Path("/sys/fs/cgroup")
+        self._is_first = (top / "memory").is_dir()
+        self.path = (top / "memory" if self._is_first else top) / f"karmada-vc-site-{os.getpid()}"
+        self.path.mkdir()
+        limit = "memory.limit_in_bytes" if self._is_first else "memory.max"
+        (self.path / limit).write_text(str(limit_mb << 20))
+
+    def peak_mb(self) -> float:
+        name = "memory.max_usage_in_bytes" if self._is_first else "memory.peak"
+        return int((self.path / name).read_text()) / (1 << 20)
+
+    def command(self, *arguments: str) -> list[str]:
+        """Return a command that runs another one in this group."""
+        script = f'echo $$ > {self.path}/cgroup.procs && exec "$@"'
+        return ["sh", "-c", script, "sh", *arguments]
+
+    def close(self) -> None:
+        _until("the group is empty", self.path.rmdir)
+
+
+class Site:
+    """The processes of the site; each can be started again as it was."""
+
+    def __init__(self, directory: Path, group: MemoryGroup, hub: Path) -> None:
+        self._lab, self._group, self._hub = Lab(directory, CLUSTERS), group, hub
+        records = [directory / "processes" / f"{name}.json" for name in SITE]
+        self._pids = {path.stem: int(json.loads(path.read_text())["pid"]) for path in records}
+        self._commands = {name: _command(pid) for name, pid in self._pids.items()}
+        self._agent: subprocess.Popen[bytes] | None = None
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def reboot(self) -> None:
+        """Kill all at once, and start it again within the limit."""
+        self.kill()
+        for name, command in self._commands.items():
+            log = (self._lab.directory / f"site-{name}.log").open("ab")
+            process = subprocess.Popen(
+                self._group.command(*command), stdout=log, stderr=log, start_new_session=True
+            )
+            self._started.append(process)
+            self._pids[name] = process.pid
+        self._start_agent()
+
+    def kill(self) -> None:
+        """Kill what runs of the site."""
+        for pid in self._pids.values():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        for process in self._started:
+            process.wait()
+        self._started.clear()
+
+    def _start_agent(self) -> None:
+        names = {f"branch-{number}": f"{number}" for number in range(1, CLUSTERS + 1)}
+        command, environment = self._lab.our_command(names, "host", hub=self._hub)
+        log = (self._lab.directory / "site-agent.log").open("ab")
+        process = subprocess.Popen(
+            self._group.command(*command), env=environment, stdout=log, stderr=log, cwd=ROOT
+        )
+        self._started.append(process)
+        self._pids[AGENT] = process.pid
+
+    def measure(self, results: SiteResults) -> None:
+        """Record memory and CPU of each process over a time in which nothing happens."""
+        before = {name: _cpu_s(pid) for name, pid in self._pids.items()}
+        time.sleep(IDLE_S)
+        for name, pid in self._pids.items():
+            results.memory_mb[name] = round(_pss_mb(pid), 1)
+            results.cpu[name] = round((_cpu_s(pid) - before[name]) / IDLE_S, 3)
+
+
+def _command(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").split("\0")
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS_A_SECOND
+
+
+def _pss_mb(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def _until(what: str, look: Callable[[], object]) -> float:
+    """Call until it succeeds; return after how many seconds."""
+    began = time.monotonic()
+    while True:
+        try:
+            look()
+        except (NotYetError, AssertionError, ApiError, OSError, HTTPError) as error:
+            if time.monotonic() - began > TIMEOUT_S:
+                raise SystemExit(f"hack/bench site: not in time: {what}: {error}") from error
+            time.sleep(0.2)
+        else:
+            return round(time.monotonic() - began, 1)
+
+
+@dataclass
+class Scene:
+    """What the administrator of the hub sees, and what runs on the host."""
+
+    hub: Api
+    host: Api
+
+    def create_nodes(self) -> None:
+        for number in range(1, 2 * CLUSTERS + 1):
+            labels = {LABEL: str((number - 1) // 2 + 1)}
+            self.host.create(objects.node(f"edge-{number}", labels))
+
+    def create_works(self) -> None:
+        for cluster in _clusters():
+            space = f"/api/v1/namespaces/{execution_namespace(cluster)}"
+            _until(f"{cluster} is registered", partial(self.hub.get, space))
+            for number in range(WORKS):
+                name = f"app-{number}"
+                manifest = objects.deployment("shop", name) if number % 2 else _map(name, "1")
+                self.hub.create(hand_written(cluster, name, manifest))
+
+    def all_is_applied(self) -> None:
+        for cluster in _clusters():
+            for work in self.hub.list(works_path(cluster)):
+                if work["metadata"]["name"].startswith("app-"):
+                    _must_be_true(work, "Applied")
+            _must_be_true(self.hub.get(f"{CLUSTERS_PATH}/{cluster}"), "Ready")
+        pods = self.host.list("/api/v1/pods")
+        running = sum(pod["status"].get("phase") == "Running" for pod in pods)
+        if running < CLUSTERS * WORKS // 2:
+            raise NotYetError(f"{running} pods run")
+
+    def repairs(self) -> float:
+        """Delete an object of each virtual cluster; return how long until all are back."""
+        paths = [path_of(_map("app-0", "1"), f"shop-v-{cluster}") for cluster in _clusters()]
+        for path in paths:
+            self.host.delete(path)
+        return _until("objects are back", lambda: [self.host.get(path) for path in paths])
+
+    def answers(self) -> None:
+        self.host.list("/api/v1/nodes")
+
+
+def _must_be_true(obj: Object, kind: str) -> None:
+    seen = condition(obj, kind)
+    if seen["status"] != "True":
+        raise NotYetError(f"{obj['metadata']['name']}: {seen}")
+
+
+def _map(name: str, value: str) -> Object:
+    return objects.config_map("shop", name, key=value)
+
+
+def _clusters() -> list[str]:
+    return [f"branch-{number}" for number in range(1, CLUSTERS + 1)]
+
+
+async def _machine() -> dict[str, str]:
+    return machine_of("of hack/tools, on kine")
+
+
+def run(directory: Path, limit_mb: int) -> SiteResults:
+    """Measure in control planes that were made for it."""
+    results = SiteResults(asyncio.run(_machine()), limit_mb)
+    scene = Scene(Api(directory / "hub.kubeconfig"), Api(directory / "host.kubeconfig"))
+    scene.create_nodes()
+    group = MemoryGroup(limit_mb)
+    with Proxy(directory / "hub.kubeconfig", directory / "wire") as wire:
+        site = Site(directory, group, wire.kubeconfig)
+        try:
+            site.reboot()
+            _until("the host answers", scene.answers)
+            scene.create_works()
+            results.seconds["all applied and ready"] = _until("all applied", scene.all_is_applied)
+            site.measure(results)
+            wire.cut()
+            time.sleep(5)
+            results.seconds["repaired during the cut"] = scene.repairs()
+            site.reboot()
+            began = time.monotonic()
+            _until("the host answers", scene.answers)
+            scene.repairs()
+            seconds = round(time.monotonic() - began, 1)
+            results.seconds["repaired after a reboot during the cut"] = seconds
+            wire.restore()
+            back = _until("all applied", scene.all_is_applied)
+            results.seconds["ready after the end of the cut"] = back
+            results.peak_mb = round(group.peak_mb(), 1)
+        finally:
+            site.kill()
+            group.close()
+    return results
+
+
+def table(results: SiteResults) -> str:
+    """Return the results as a page."""
+    rows = [
+        f"| {name.removeprefix('host-')} | {memory:.0f} | {results.cpu[name]:.1%} |"
+        for name, memory in results.memory_mb.items()
+    ]
+    total, cpu = sum(results.memory_mb.values()), sum(results.cpu.values())
+    times = [f"| {what} | {seconds:.1f} |" for what, seconds in results.seconds.items()]
+    return "\n".join(
+        (
+            "| process | memory, MB | CPU, of one core, idle |",
+            "|---|---|---|",
+            *rows,
+            f"| **all** | **{total:.0f}** | **{cpu:.1%}** |",
+            "",
+            f"Peak of the cgroup, with page cache: {results.peak_mb:.0f} of {results.limit_mb} MB.",
+            "",
+            "| what | seconds |",
+            "|---|---|",
+            *times,
+        )
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="hack/bench site", description=__doc__)
+    parser.add_argument("--limit-mb", type=int, default=1024)
+    parser.add_argument("--output", type=Path, help="JSON file")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="karmada-vc-site.") as folder:
+        directory = Path(folder) / "control-planes"
+        up = ["up", str(directory), "--hosts", "1", "--datastore", "kine"]
+        subprocess.run([CONTROL_PLANES, *up], check=True)
+        try:
+            results = run(directory, options.limit_mb)
+        finally:
+            subprocess.run([CONTROL_PLANES, "down", directory], check=False)
+    path = options.output or default_path(results.machine, "-site")
+    path.write_text(json.dumps(asdict(results), indent=2) + "\n")
+    print(table(results), f"\nwritten: {path}")
+
+
+if __name__ == "__main__":
+    main()
