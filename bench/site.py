@@ -279,6 +279,42 @@ def table(results: SiteResults) -> str:
     )
 
 
+PAGE = ROOT / "docs" / "sizing.md"
+_HEAD = """\
+# Sizing
+
+## A small site
+
+`hack/bench site` runs what a site of one machine runs: kine on SQLite in place of etcd,
+kube-apiserver, kube-controller-manager, kube-scheduler and the agent, all in one memory cgroup of
+{limit} MB, with {clusters} virtual clusters, {nodes} nodes and {works} Works. The nodes are
+simulated, the hub is elsewhere. Measured {date} at {commit} with {cores} cores; the same command
+writes this page.
+
+"""
+_TAIL = """
+
+## Larger hosts
+
+[performance.md](performance.md) compares with karmada-agent in one run: memory of 1 and 50 virtual
+clusters, bursts, CPU for each Work. What tenants make the agent keep is bounded by `bounds.bytes`
+for each virtual cluster ([ADR 63](adr/0063-memory-is-counted-as-it-is-held.md)); the memory limit
+of the Deployment, 512 Mi, has to grow with what they fill of it.
+"""
+
+
+def page(results: SiteResults) -> str:
+    """Return docs/sizing.md."""
+    head = _HEAD.format(
+        limit=results.limit_mb,
+        clusters=CLUSTERS,
+        nodes=2 * CLUSTERS,
+        works=CLUSTERS * WORKS,
+        **{key: results.machine[key] for key in ("date", "commit", "cores")},
+    )
+    return head + table(results) + _TAIL
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="hack/bench site", description=__doc__)
     parser.add_argument("--limit-mb", type=int, default=1024)
@@ -294,6 +330,8 @@ def main() -> None:
             subprocess.run([CONTROL_PLANES, "down", directory], check=False)
     path = options.output or default_path(results.machine, "-site")
     path.write_text(json.dumps(asdict(results), indent=2) + "\n")
+    if options.output is None:
+        PAGE.write_text(page(results))
     print(table(results), f"\nwritten: {path}")
 
 
