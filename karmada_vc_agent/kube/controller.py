@@ -28,6 +28,8 @@ K = TypeVar("K", bound=Hashable)
 
 DEPENDENCIES_OF_ONE_KEY = 8
 """A key with more shares the back-off of these only; it is reconciled again anyway."""
+SENT_AFTER_SUCCESS = 2
+"""So many try after each that succeeds, not all: it may just have been deleted."""
 
 
 class _SharedBackOff(Generic[K]):
@@ -58,7 +60,7 @@ class _SharedBackOff(Generic[K]):
                 self._check_later(dependency, self._base_delay_s)
 
     def succeeded(self, key: K) -> None:
-        """Remove a key: its dependencies may be met, so the others that wait for them try."""
+        """Remove a key: its dependencies may be met, so others that wait for them try."""
         for dependency in self._of_key.pop(key, ()):
             self._leave(key, dependency, is_met=True)
 
@@ -77,8 +79,8 @@ class _SharedBackOff(Generic[K]):
             del self._keys[dependency]
         elif is_met:
             self._check_later(dependency, self._base_delay_s)
-            for other in others:
-                self._send(other)
+            for _ in range(SENT_AFTER_SUCCESS):
+                self._send_next(others)
 
     def _check_later(self, dependency: Hashable, delay_s: float) -> None:
         loop = asyncio.get_running_loop()
@@ -87,11 +89,13 @@ class _SharedBackOff(Generic[K]):
 
     def _check(self, dependency: Hashable, delay_s: float) -> None:
         """Send the next key, and another one after twice the delay."""
-        keys = self._keys[dependency]
+        self._send_next(self._keys[dependency])
+        self._check_later(dependency, 2 * delay_s)
+
+    def _send_next(self, keys: dict[K, None]) -> None:
         key = next(iter(keys))
         keys[key] = keys.pop(key)
         self._send(key)
-        self._check_later(dependency, 2 * delay_s)
 
 
 SHARED_MAX_DELAY_S = 10.0

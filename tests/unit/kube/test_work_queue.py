@@ -485,7 +485,7 @@ async def test_key_that_succeeds_brings_the_others_at_once() -> None:
     assert elapsed_s() == 1
 
 
-async def test_key_that_succeeds_while_its_dependency_lacks_brings_the_others_once() -> None:
+async def test_key_that_succeeds_while_its_dependency_lacks_brings_few_others() -> None:
     queue: WorkQueue[str] = WorkQueue(lambda key: key[0], 1.0, 1000.0)
     for number in range(100):
         queue.wait_for(f"a{number}", ["right"])
@@ -496,7 +496,22 @@ async def test_key_that_succeeds_while_its_dependency_lacks_brings_the_others_on
         taken += elapsed_s() < 0.5
         queue.wait_for(key, ["right"])
         queue.done(key)
-    assert taken == 99
+    assert taken == 2
+
+
+async def test_deleted_keys_of_a_dependency_delay_no_retries_of_their_group() -> None:
+    clock = asyncio.get_running_loop().time
+    queue: WorkQueue[str] = WorkQueue(
+        lambda key: key[0], 1.0, 10.0, lambda: TokenBucket(1.0, 10, clock)
+    )
+    for number in range(1000):
+        queue.wait_for(f"a{number}", ["right"])
+    queue.forget("a500")
+    queue.add_rate_limited("another")
+    while (key := await take(queue)) != "another":
+        queue.wait_for(key, ["right"])
+        queue.done(key)
+    assert elapsed_s() == 1.0
 
 
 async def test_retry_failed_brings_keys_that_wait_for_a_cause() -> None:
