@@ -118,8 +118,8 @@ class Discovery:
                 self._is_outdated = True
                 text = f"cannot read what {self._client.name} serves: {error!r:.200}"
                 raise UnreadableError(text) from error
-            self._doubted -= doubted
             if not self._is_expired:  # while it was read: what was read may be from before
+                self._doubted -= doubted
                 self._refreshed_at = began_at
             return self.served
 

@@ -109,11 +109,14 @@ async def test_kind_in_doubt_is_requested_again_once(
     assert len(host.requests) == asked
 
 
+@pytest.mark.parametrize("is_doubted_before", [False, True])
 async def test_doubt_raised_while_kinds_are_read_is_not_lost(
-    host: FakeApiServer, client: ApiClient
+    host: FakeApiServer, client: ApiClient, *, is_doubted_before: bool
 ) -> None:
     discovery = Discovery(client)
     await discovery.refresh()
+    if is_doubted_before:
+        discovery.doubt(NAMESPACE)
     released = host.hold("GET", "/apis")
     reading = asyncio.ensure_future(discovery.refresh())
     await asyncio.sleep(1.0)  # /api is read by now
