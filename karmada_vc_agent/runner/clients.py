@@ -113,7 +113,7 @@ def warn_of_few_files(clusters: int) -> None:
     files, needed = raise_file_limit(), files_needed(clusters)
     if files < needed:
         _log.warning(
-            "Few open files: connections and watch slots are shared; raise RLIMIT_NOFILE",
+            "Few open files: watches run in rotation; raise RLIMIT_NOFILE",
             extra={"limit": files, "needed": needed},
         )
 

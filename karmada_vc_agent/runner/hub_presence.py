@@ -159,7 +159,7 @@ class HubStart:
                 if self._answers_since is None:
                     self._answers_since = self._clock()
             except UnreachableError:
-                self._answers_since = None  # reported by Outage
+                self._answers_since = None  # reported by History
             except (PageError, UnreadableError) as error:
                 self._answers_since = None
                 self.away = not_listed_text(CLUSTERS_PATH, str(error))

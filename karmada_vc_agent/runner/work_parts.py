@@ -51,8 +51,7 @@ P = ParamSpec("P")
 class WorkParts:
     """The path of a Work: readers, interpreter, writers, and which signals they follow.
 
-    queue: the Works that wait to be synced; events are held back while it is long. status_queue:
-    those whose status waits to be written.
+    queue: the Works that wait to be synced. status_queue: those whose status waits to be written.
     """
 
     def __init__(self, common: Common) -> None:
