@@ -186,7 +186,7 @@ RENEWAL_MARGIN_S = 300.0
 RENEWAL_FRACTION = 0.2
 """Renewed so long before the end, or when this fraction of the time is left, if that is later."""
 BETWEEN_RUNS_S = 10.0
-"""The shortest time between two runs of a plugin whose credentials the server rejects."""
+"""The shortest time between two runs of a plugin that fails, or gives what is rejected."""
 
 
 class ExecUser:
@@ -208,10 +208,14 @@ class ExecUser:
         self._is_suspect = True
 
     def is_outdated(self) -> bool:
-        """Return whether it is time to run the plugin again."""
+        """Return whether it is time to run the plugin again; once, as that run may fail."""
         now = self._now()
         is_rejected = self._is_suspect and now - self._taken_at >= BETWEEN_RUNS_S
-        return is_rejected or now >= self._renewed_after
+        if not is_rejected and now < self._renewed_after:
+            return False
+        self._taken_at = now
+        self._renewed_after = max(self._renewed_after, now + BETWEEN_RUNS_S)
+        return True
 
 
 def _end_of(given: _ExecCredential, now: float) -> float | None:

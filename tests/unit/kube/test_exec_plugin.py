@@ -209,9 +209,24 @@ def test_token_without_an_end_is_outdated_once_the_server_rejects_it(
     assert user.is_outdated()
 
 
-async def test_another_certificate_is_used_once_the_first_is_outdated(
-    program: Program, tmp_path: Path
+@pytest.mark.parametrize("expires", [None, "2026-01-01T00:00:00Z"])
+def test_plugin_that_fails_is_not_run_with_each_rejected_request(
+    program: Program, wall: Wall, expires: str | None
 ) -> None:
+    program.gives(token="first", expirationTimestamp=expires)
+    user = ExecUser(program.run(), wall)
+    runs = 0
+    for _ in range(60):
+        wall.now += timedelta(seconds=1)
+        user.suspect()
+        runs += user.is_outdated()
+    assert 5 <= runs <= 6
+
+
+async def test_another_certificate_is_used_once_the_first_is_outdated(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exec_credentials, "BETWEEN_RUNS_S", 0.0)
     path = tmp_path / "kubeconfig"
     content = yaml.safe_load(kubeconfig(AUTHORITY.pair()))
     spec = {"apiVersion": VERSION, "command": "./plugin", "interactiveMode": "Never"}
