@@ -35,10 +35,17 @@ SENT_AFTER_SUCCESS = 2
 class _SharedBackOff(Generic[K]):
     """The keys that wait for each dependency; one of them, each time another, checks for all."""
 
-    def __init__(self, base_delay_s: float, max_delay_s: float, send: Callable[[K], None]) -> None:
+    def __init__(
+        self,
+        base_delay_s: float,
+        max_delay_s: float,
+        send: Callable[[K], None],
+        is_pending: Callable[[K], bool],
+    ) -> None:
         self._base_delay_s = base_delay_s
         self._max_delay_s = max_delay_s
         self._send = send
+        self._is_pending = is_pending
         self._keys: defaultdict[Hashable, dict[K, None]] = defaultdict(dict)
         self._checks: dict[Hashable, asyncio.TimerHandle] = {}
         self._of_key: dict[K, tuple[Hashable, ...]] = {}
@@ -78,24 +85,28 @@ class _SharedBackOff(Generic[K]):
         if not others:
             del self._keys[dependency]
         elif is_met:
-            self._check_later(dependency, self._base_delay_s)
-            for _ in range(SENT_AFTER_SUCCESS):
-                self._send_next(others)
+            sent = [self._send_next(others) for _ in range(SENT_AFTER_SUCCESS)]
+            self._check_later(dependency, self._base_delay_s, sent)
 
-    def _check_later(self, dependency: Hashable, delay_s: float) -> None:
+    def _check_later(self, dependency: Hashable, delay_s: float, sent: Iterable[K] = ()) -> None:
         loop = asyncio.get_running_loop()
         delay_s = min(delay_s, self._max_delay_s)
-        self._checks[dependency] = loop.call_later(delay_s, self._check, dependency, delay_s)
+        self._checks[dependency] = loop.call_later(delay_s, self._check, dependency, delay_s, sent)
 
-    def _check(self, dependency: Hashable, delay_s: float) -> None:
-        """Send the next key, and another one after twice the delay."""
-        self._send_next(self._keys[dependency])
-        self._check_later(dependency, 2 * delay_s)
+    def _check(self, dependency: Hashable, delay_s: float, sent: Iterable[K]) -> None:
+        """Send the next key unless one is pending that was sent, and again after twice the delay.
 
-    def _send_next(self, keys: dict[K, None]) -> None:
+        One that waits for an answer without end holds a worker: the others are not to as well.
+        """
+        if not any(map(self._is_pending, sent)):
+            sent = (self._send_next(self._keys[dependency]),)
+        self._check_later(dependency, 2 * delay_s, sent)
+
+    def _send_next(self, keys: dict[K, None]) -> K:
         key = next(iter(keys))
         keys[key] = keys.pop(key)
         self._send(key)
+        return key
 
 
 SHARED_MAX_DELAY_S = 10.0
@@ -167,7 +178,7 @@ class WorkQueue(Generic[K]):
         self._again: set[K] = set()
         self._failures: dict[K, int] = {}
         self._shared: _SharedBackOff[K] = _SharedBackOff(
-            base_delay_s, min(max_delay_s, SHARED_MAX_DELAY_S), self._send_check
+            base_delay_s, min(max_delay_s, SHARED_MAX_DELAY_S), self._send_check, self._is_pending
         )
         self._dependencies: dict[K, frozenset[Hashable]] = {}
         self._waiting: defaultdict[Hashable, dict[K, None]] = defaultdict(dict)
@@ -306,11 +317,14 @@ class WorkQueue(Generic[K]):
         due = asyncio.get_running_loop().time() + after_s
         timer = self._due.get(key)
         is_soon = timer is not None and timer.when() <= due
-        if key in self._queued or key in self._working or is_soon:
+        if self._is_pending(key) or is_soon:
             retries.give_back()
             return
         self.instrument.retried()
         self.add_after(key, after_s)
+
+    def _is_pending(self, key: K) -> bool:
+        return key in self._queued or key in self._working
 
     def _retries_of(self, key: K) -> TokenBucket:
         """Return the limit for retries of the group of a key."""

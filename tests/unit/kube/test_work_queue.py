@@ -461,6 +461,19 @@ async def test_keys_of_one_dependency_share_one_back_off() -> None:
     assert len({key for key, _ in looked}) >= len(looked) - 1
 
 
+async def test_dependency_that_does_not_answer_is_checked_by_one_key_at_a_time() -> None:
+    queue: WorkQueue[str] = WorkQueue(lambda key: key[0], 0.005, 1000.0)
+    for number in range(100):
+        queue.wait_for(f"a{number}", ["webhook"])
+    key = await take(queue)
+    await asyncio.sleep(30.0)
+    assert not len(queue)
+    queue.wait_for(key, ["webhook"])
+    queue.done(key)
+    assert await take(queue) != key
+    assert elapsed_s() <= 41
+
+
 async def test_change_brings_all_keys_that_wait_for_it_at_once() -> None:
     queue: WorkQueue[str] = WorkQueue(lambda key: key[0], 1.0, 1000.0)
     for key in ("a1", "a2", "a3"):
