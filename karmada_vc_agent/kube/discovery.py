@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
+from weakref import WeakKeyDictionary
 
 from cachetools import TTLCache
 
@@ -267,6 +268,10 @@ async def is_aggregated(client: ApiClient, resource: Resource) -> bool:
     return False
 
 
+_groups: WeakKeyDictionary[ApiClient, tuple[str | None, ServedApis]] = WeakKeyDictionary()
+"""What a server serves, and its ETag: the reflectors of many namespaces may lack a kind."""
+
+
 async def is_absent(client: ApiClient, path: str) -> bool:
     """Return whether the API server says, in its discovery, that it serves no kind at a path.
 
@@ -277,8 +282,11 @@ async def is_absent(client: ApiClient, path: str) -> bool:
     if root != "apis" or need is None:
         return False  # every API server serves the core group
     try:
-        response = await client.get_if_changed("/apis", None, DISCOVERY)
-        served = _served([response[0]] if response is not None else [])
+        etag, served = _groups.get(client, (None, _served(())))
+        response = await client.get_if_changed("/apis", etag, DISCOVERY)
+        if response is not None:
+            served = _served([response[0]])
+            _groups[client] = response[1], served
     except (KubeError, *_SHAPE_ERRORS):
         return False
     if not served.lists or f"{group}/{version}" in served.unanswered:

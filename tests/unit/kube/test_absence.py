@@ -38,6 +38,16 @@ def follow(client: ApiClient, path: str) -> tuple[Reflector[Object], Store[Objec
     return Reflector(client, path, RawCodec(), store, is_absent=absent), store
 
 
+async def test_absence_of_many_kinds_is_read_once(host: FakeApiServer, client: ApiClient) -> None:
+    for _ in range(3):
+        assert await is_absent(client, IN_NAMESPACE)
+    assert ["If-None-Match" in each.headers for each in host.requests] == [False, True, True]
+    seed_widget(host)
+    assert not await is_absent(client, IN_NAMESPACE)
+    host.storage.served.remove(WIDGET)
+    assert await is_absent(client, IN_NAMESPACE)
+
+
 @ALL_PAGES
 async def test_page_empties_no_store(
     host: FakeApiServer, client: ApiClient, page: PageFault
