@@ -126,14 +126,16 @@ class PartedReflector(Generic[T]):
 
     def _update_synced(self) -> None:
         """Update whether the store is synced; a forbidden part prevents it."""
-        stores = [part.store for part in self._parts.values()]
-        are_synced = all(store.is_synced for store in stores)
-        if self._is_atomic and are_synced and not self.is_synced:
+        if self.is_synced:
+            return  # for good, as it is atomic
+        are_synced = all(part.store.is_synced for part in self._parts.values())
+        if not self._is_atomic:
+            self.store.is_synced = are_synced
+        elif are_synced:
             self._synced.set()
+            stores = [part.store for part in self._parts.values()]
             listed = [obj for store in stores for obj in store]
             self.store.replace_all(listed, _lowest(store.listed_version for store in stores))
-        elif not self._is_atomic:
-            self.store.is_synced = are_synced
 
     def _is_followed(self, name: str, part: Reflector[T]) -> bool:
         is_early = self._is_atomic and not self.is_synced
