@@ -191,6 +191,15 @@ def test_value_is_noticed_though_it_arrived_in_a_write_response(world: World) ->
     assert discovery.get("a")
 
 
+def test_an_empty_value_is_one_as_well_so_that_it_is_refused_with_a_reason(world: World) -> None:
+    nodes: Store[Node] = Store(CODEC)
+    discovery = NodeLabelDiscovery(world.host_client, nodes, DiscoverSettings(node_label="branch"))
+    nodes.apply(node("n1", branch=""))
+    assert list(discovery.names()) == [""]
+    nodes.apply(node("n1", 2))
+    assert list(discovery.names()) == []
+
+
 def test_other_label_and_template_find_others_at_once(world: World) -> None:
     nodes: Store[Node] = Store(CODEC)
     nodes.apply(node("n1", branch="a", shop="x"))
