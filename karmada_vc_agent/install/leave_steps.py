@@ -628,11 +628,11 @@ async def check_exists(
             f'"{min(others)}", not by "{agent}"; nothing was changed'
         )
         raise CommandError(problem)
-    recorded: list[str] = []
+    recorded: set[str] = set()
     if host is not None:
-        recorded += (await recorded_state(host, leaving.namespace, agent)).clusters()
+        recorded |= (await recorded_state(host, leaving.namespace, agent)).clusters().keys()
     if hub is not None:
-        recorded += named_clusters(await hub_role(hub, agent))
+        recorded |= set(named_clusters(await hub_role(hub, agent)))
     if cluster is None and not agents and name not in recorded:
         text = f'virtual cluster "{name}" of agent {agent_id(leaving.namespace, agent)} not found'
         raise CommandError(f"{text}; recorded: {', '.join(sorted(recorded))}" if recorded else text)

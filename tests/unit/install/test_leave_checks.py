@@ -99,3 +99,15 @@ async def test_namespaces_that_another_agent_claims_are_not_touched(
     host.seed(objects.claimed(agent="another"))
     with pytest.raises(CommandError, match='are claimed by agent "another"'):
         await check_exists(LEAVING, cluster(OURS), *clients)
+
+
+async def test_names_that_hub_and_host_have_are_listed_once(
+    clients: tuple[ApiClient, ApiClient], hub: FakeApiServer
+) -> None:
+    state = AgentState(clients[1], "agents", "agent")
+    await state.load()
+    await state.remember("branch-b", ClusterRecord("uid", "settings"))
+    made = hub_objects(HubAccess("agent", ("branch-b",)))
+    hub.seed(next(obj for obj in made if obj["kind"] == "ClusterRole"))
+    with pytest.raises(CommandError, match=r"; recorded: branch-b$"):
+        await check_exists(LEAVING, None, *clients)
