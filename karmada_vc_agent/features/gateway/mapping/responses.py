@@ -367,7 +367,7 @@ class JoinedPages:
         self._entries += entries
         self._token = token
         self._sealed = self._response.seal(token, view) if token else ""
-        if not token or missing == len(entries):
+        if not token or (missing is not None and missing <= len(entries)):
             return None
         self._page = min(self._page * _GROWTH, self._page_max)
         return self.query()

@@ -190,3 +190,13 @@ def test_pages_become_smaller() -> None:
     pages = forwarded(branch, "GET", "/api/v1/pods").pages
     assert pages is not None
     assert [pages.smaller() for _ in range(4)] == ["limit=50", "limit=5", "limit=1", None]
+
+
+def test_a_host_that_sends_more_than_was_requested_is_not_asked_for_more() -> None:
+    branch, _ = two_branches()
+    planned = forwarded(branch, "GET", "/api/v1/pods", query="limit=1")
+    assert planned.pages is not None
+    page = PagedHost([OWN] * 3).answer("limit=2")
+    assert planned.pages.add(page, branch) is None
+    assert names({"items": planned.pages.taken()}) == ["pod-0", "pod-1"]
+    assert planned.pages.head()["metadata"]["continue"]
