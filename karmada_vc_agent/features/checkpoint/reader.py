@@ -101,6 +101,7 @@ class Saved:
     refusals: dict[str, UnusableError] = field(default_factory=dict)
     contact: Header | None = None
     not_heard: frozenset[str] = frozenset()
+    _keys: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def clusters(self) -> list[str]:
@@ -142,9 +143,11 @@ class Saved:
 
     def forget(self, name: str) -> None:
         """Drop the entries of a Cluster, or another entry by its key."""
-        self.entries = {
-            key: entry for key, entry in self.entries.items() if name not in (key, _owner(key))
-        }
+        if not self._keys:  # entries are only dropped from here on
+            for key in self.entries:
+                self._keys.setdefault(_owner(key), []).append(key)
+        for key in self._keys.pop(name, ()):
+            self.entries.pop(key, None)
 
     def refuse(self, name: str, reason: UnusableError) -> None:
         """Do not serve a Cluster, or use another entry, from here."""
