@@ -114,7 +114,7 @@ class OfflineServing:
 
     async def run(self) -> None:
         """Fill stores whose first list is overdue, until all lists are complete."""
-        while not self._clusters.is_synced or self._saved.clusters:
+        while not self._clusters.is_synced or self._saved.clusters or self.is_fencing:
             if not self._clusters.is_synced and not self.has_begun.is_set():
                 self._fill_clusters()
             if self._clusters.is_synced:

@@ -209,3 +209,16 @@ async def test_nothing_is_fenced_without_a_checkpoint(tasks: list[asyncio.Task[N
     await asyncio.sleep(LONG_S)
     assert hub.names() == []
     assert not hub.offline.is_fencing
+
+
+async def test_the_fence_is_lifted_also_if_all_that_was_served_is_dropped_meanwhile(
+    tasks: list[asyncio.Task[None]],
+) -> None:
+    hub = await start(tasks)
+    tasks[0].cancel()
+    await asyncio.gather(tasks[0], return_exceptions=True)
+    hub.offline.hub_identified("another")
+    hub.clusters.replace_all([], "100")
+    await hub.offline.run()
+    assert not hub.offline.is_fencing
+    assert hub.known == 1
