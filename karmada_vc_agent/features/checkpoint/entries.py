@@ -384,6 +384,7 @@ class CheckpointSecrets:
         await self._read(number)
         self.surprises += before != (self._versions.get(number), self._entries.get(number))
         self._doubtful.discard(number)
+        self._unreadable.discard(number)
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         """Yield (number, key) of all entries."""
@@ -400,9 +401,13 @@ class CheckpointSecrets:
         await self.write(number, {**changes, **dict.fromkeys(dropped)})
         self._left_out = (self._left_out - changes.keys()) | dropped
 
-    def forget_left_out(self, cluster: str) -> None:
-        """Forget what did not fit of a virtual cluster."""
-        self._left_out = {key for key in self._left_out if cluster_of_key(key) != cluster}
+    def forget_left_out(self, cluster: str, but: str = "") -> None:
+        """Forget what did not fit of a virtual cluster. but: prefix of keys to keep, "" = none."""
+        self._left_out = {
+            key
+            for key in self._left_out
+            if cluster_of_key(key) != cluster or (but and key.startswith(but))
+        }
 
     async def write(self, number: int, changes: Changes) -> None:
         """Write some entries of a Secret, as far as they differ. Raises KubeError."""

@@ -415,8 +415,6 @@ class CheckpointWriter:
                 for work, each in before.marks.items()
                 if part_of(work, new.parts) not in numbers
             }
-        else:
-            self._secrets.forget_left_out(name)
         by_part: dict[int, list[Object]] = {number: [] for number in numbers}
         for work in self._works.of(name):
             if (number := part_of(work["metadata"]["name"], new.parts)) in numbers:
@@ -427,11 +425,12 @@ class CheckpointWriter:
             entry = await self._part(header, works, new.marks)
             changes[place_of(name, part)][works_key(name, new.parts, part)] = entry
         await self._put(changes)
+        prefix, current = f"works.{name}.", works_prefix(name, new.parts)
+        self._secrets.forget_left_out(name, but=current)
         content = encoded(cluster)
         header = self._header(CLUSTER, cluster, parts=new.parts)
         head = encode(header, [content]) if content is not None else None
         await self._secrets.write_bounded(place_of(name, 0), {head_key(name): head})
-        prefix, current = f"works.{name}.", works_prefix(name, new.parts)
         removed: _Places = defaultdict(dict)
         for number, key in self._secrets:
             if key.startswith(prefix) and not key.startswith(current):

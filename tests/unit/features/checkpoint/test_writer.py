@@ -3,6 +3,7 @@
 import asyncio
 import os
 import uuid
+from typing import Any
 
 import pytest
 
@@ -367,3 +368,39 @@ def _path_of(scene: Scene) -> str:
     assert objects.namespace("agents")
     assert scene.host.find(f"{SECRETS}/agent-checkpoint-{number}")
     return f"{SECRETS}/agent-checkpoint-{number}"
+
+
+async def test_what_does_not_fit_is_reported_also_while_it_is_tried_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entries, "LARGEST_SECRET", 2000)
+    for number in range(20):
+        scene.work(f"work-{number}", text=_incompressible(200))
+    await scene.write()
+    assert scene.secrets.too_large == {"branch-a"}
+    reported = []
+
+    async def encode(make: Any, *parts: Any) -> bytes:
+        reported.append(scene.secrets.too_large)
+        made: bytes = make(*parts)
+        return made
+
+    monkeypatch.setattr(scene.writer, "_in_thread", encode)
+    scene.writer._contact_at = float("-inf")
+    await scene.write()
+    await scene.write()
+    assert set(reported) == {frozenset({"branch-a"})}
+
+
+async def test_a_secret_that_could_be_read_again_is_read_after_each_doubt(scene: Scene) -> None:
+    scene.work("one")
+    await scene.write()
+    path = f"{SECRETS}/{scene.secrets.names[0]}"
+    scene.secrets.doubt_all()
+    scene.host.fail(500, method="GET", path=path, times=1)
+    await scene.secrets.settle()
+    await scene.secrets.write(0, {"rules": b"new"})
+    scene.secrets._doubtful.add(0)
+    scene.host.requests.clear()
+    await scene.secrets.settle()
+    assert [request.path for request in scene.host.requests] == [path]
