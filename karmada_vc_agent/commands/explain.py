@@ -133,7 +133,7 @@ async def _on_host(
     for kind, namespace, name in names:
         obj, state = live.get((kind, namespace, name)), "on the host"
         if obj is None:
-            state = "not on the host"
+            state = "not on the host, or not of this virtual cluster"
             if kind not in namespaced:
                 state = "the host has no such kind"
             elif namespaced[kind] and namespace not in spaces:

@@ -69,6 +69,17 @@ async def test_work_is_shown_with_its_objects_and_what_holds_them(
     assert "ConfigMap edge/other: not on the host" in text
 
 
+async def test_an_object_of_another_owner_is_not_said_to_be_missing(
+    hub: FakeApiServer, host: FakeApiServer
+) -> None:
+    foreign = on_host()
+    foreign["metadata"]["labels"] = {}
+    host.seed(foreign)
+    hub.seed(objects.work(objects.config_map()))
+    text = await text_of(hub, host, "branch-a/web-1")
+    assert "settings: not on the host, or not of this virtual cluster" in text
+
+
 async def test_texts_of_tenants_move_no_cursor(hub: FakeApiServer, host: FakeApiServer) -> None:
     work = objects.work(objects.config_map())
     message = "all is well\n\x1b[2J\x1b[1;1HApplied=True"
