@@ -401,12 +401,10 @@ class CheckpointSecrets:
         await self.write(number, {**changes, **dict.fromkeys(dropped)})
         self._left_out = (self._left_out - changes.keys()) | dropped
 
-    def forget_left_out(self, cluster: str, but: str = "") -> None:
-        """Forget what did not fit of a virtual cluster. but: prefix of keys to keep, "" = none."""
+    def forget_left_out(self, cluster: str, *but: str) -> None:
+        """Forget what did not fit of a virtual cluster. but: prefixes of keys to keep."""
         self._left_out = {
-            key
-            for key in self._left_out
-            if cluster_of_key(key) != cluster or (but and key.startswith(but))
+            key for key in self._left_out if cluster_of_key(key) != cluster or key.startswith(but)
         }
 
     async def write(self, number: int, changes: Changes) -> None:
@@ -482,16 +480,9 @@ class CheckpointSecrets:
         return f"{self._collection}/{self.names[number]}"
 
     def _secret(self, number: int, data: Mapping[str, str]) -> Object:
-        return {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {
-                "name": self.names[number],
-                "namespace": self._namespace,
-                "labels": {AGENT_LABEL: self._agent},
-            },
-            "data": dict(data),
-        }
+        labels = {AGENT_LABEL: self._agent}
+        metadata = {"name": self.names[number], "namespace": self._namespace, "labels": labels}
+        return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": dict(data)}
 
 
 def _is_refusal(error: BaseException) -> bool:

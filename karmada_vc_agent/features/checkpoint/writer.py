@@ -426,7 +426,7 @@ class CheckpointWriter:
             changes[place_of(name, part)][works_key(name, new.parts, part)] = entry
         await self._put(changes)
         prefix, current = f"works.{name}.", works_prefix(name, new.parts)
-        self._secrets.forget_left_out(name, but=current)
+        self._secrets.forget_left_out(name, current)
         content = encoded(cluster)
         header = self._header(CLUSTER, cluster, parts=new.parts)
         head = encode(header, [content]) if content is not None else None

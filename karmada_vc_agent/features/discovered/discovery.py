@@ -316,9 +316,7 @@ class NodeLabelDiscovery:
         after = new.metadata.labels.get(self._key) if new is not None else None
         if after is not None:
             self._by_node[node.metadata.name] = after
-        if before == after:  # most changes are of the status of a node
-            return
-        for value in (each for each in (before, after) if each is not None):
+        for value in (each for each in (before, after) if each is not None and before != after):
             name, is_there = self._name_of(value), value in self._by_node.values()
             if is_there == (name in self._values):
                 continue
