@@ -29,6 +29,7 @@ from karmada_vc_agent.kube.discovery import (
 )
 from karmada_vc_agent.kube.errors import (
     ApiError,
+    ExpiredError,
     ForbiddenError,
     KubeError,
     Need,
@@ -282,8 +283,8 @@ class NodeLabelsController:
 
 
 _UNAVAILABLE = 503
-_OF_NO_KIND = (PageError, UnauthorizedError)
-"""Errors that an API server does not write about one kind alone."""
+_OF_NO_KIND = (ExpiredError, PageError, UnauthorizedError)
+"""Errors that say nothing of a kind: a list that expires has more of it."""
 _NEVER = frozenset(("events", "componentstatuses", "bindings"))
 
 

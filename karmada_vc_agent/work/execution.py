@@ -313,6 +313,7 @@ class ExecutionController:
             self.statuses.forget(key)
             await self.finalizer.finalise(vc, work)
             self.memory.forget(key)
+            self.manifests.forget_work(id_of_work(work))  # another one may have its name already
         elif _is_suspended(vc, work):
             await self._suspend(vc, work)
         elif self.clusters.is_ready(cluster):

@@ -8,11 +8,13 @@ identity is kept; who needs more of them reads them (host_objects.py). So a tena
 by the thousand, whatever marks it gives them, slows down only itself.
 """
 
-from bisect import bisect_left, insort
-from collections import Counter, defaultdict
+from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from itertools import accumulate
+from operator import itemgetter
+from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from karmada_vc_agent.kube.codec import RawCodec
@@ -102,17 +104,42 @@ class _Entry(NamedTuple):
     measure: Measure
 
 
-class _Verdict(NamedTuple):
-    """Which Works are in: those before `cut`; how many kinds and shared objects they have.
+class _FirstOnes(Generic[T]):
+    """Things in the order of the oldest Work that has them; the first `bound` are in."""
 
-    kinds_out, shared_out: which of these are too many.
-    """
+    def __init__(self, bound: int) -> None:
+        self._bound = bound
+        self._users: defaultdict[T, list[Rank]] = defaultdict(list)
+        self._order: list[tuple[Rank, T]] = []
 
-    cut: Rank = _END
-    kinds: int = 0
-    shared: int = 0
-    kinds_out: frozenset[GroupVersionKind] = frozenset()
-    shared_out: frozenset[SharedName] = frozenset()
+    def count(self, cut: Rank) -> int:
+        """Return how many things the Works before `cut` have."""
+        return bisect_left(self._order, cut, key=itemgetter(0))
+
+    def is_in(self, thing: T) -> bool:
+        """Return whether a thing is in; one that no Work has is."""
+        users = self._users.get(thing)
+        place = (users[0], thing) if users else None
+        return not (self._bound and place) or bisect_left(self._order, place) < self._bound
+
+    def change(self, thing: T, rank: Rank, by: int) -> set[str]:
+        """Note that a Work has a thing (1), or has it no more (-1); return whom that concerns."""
+        users, before = self._users[thing], self._order[: self._bound]
+        oldest, place = users[:1], bisect_left(users, rank)
+        users[place : place + (by < 0)] = [rank] if by > 0 else []
+        if oldest == users[:1]:
+            return set()
+        is_over = len(self._order) > self._bound
+        if oldest:
+            del self._order[bisect_left(self._order, (oldest[0], thing))]
+        if users:
+            insort(self._order, (users[0], thing))
+        else:
+            del self._users[thing]
+        if not (self._bound and (is_over or len(self._order) > self._bound)):
+            return set()
+        moved = {each for _, each in before} ^ {each for _, each in self._order[: self._bound]}
+        return {name for each in moved for _, name in self._users.get(each, ())}
 
 
 class BoundedWorks:
@@ -127,10 +154,11 @@ class BoundedWorks:
         self.bounds = bounds
         self._entries: dict[str, _Entry] = {}
         self._line: list[Rank] = []
+        self._sizes: list[int] = []
         self._bytes = 0
-        self._kinds: Counter[GroupVersionKind] = Counter()
-        self._shared: Counter[SharedName] = Counter()
-        self._verdict = _Verdict()
+        self._kinds: _FirstOnes[GroupVersionKind] = _FirstOnes(bounds.kinds)
+        self._shared: _FirstOnes[SharedName] = _FirstOnes(bounds.shared_objects)
+        self._cut = _END
 
     def __len__(self) -> int:
         """Return the number of Works, admitted or not."""
@@ -160,21 +188,17 @@ class BoundedWorks:
         former = self._entries.get(name)
         if former == entry:
             return []
-        if former is not None:
-            self._drop(former)
+        changed = self._count(former, -1) if former is not None else set[str]()
         self._entries[name] = entry
-        if self._is_small(entry):
-            insort(self._line, entry.rank)
-            self._count(measure, 1)
-        return self._changed_by(entry, former)
+        return sorted((changed | self._count(entry, 1)) - {name})
 
     def remove(self, name: str, uid: str) -> list[str]:
         """Remove a Work; return the Works whose admission changed."""
         entry = self._entries.get(name)
         if entry is None or entry.uid != uid:
             return []
-        self._drop(entry)
-        return self._changed_by(entry)
+        del self._entries[name]
+        return sorted(self._count(entry, -1) - {name})
 
     def problem(self, name: str) -> str:
         """Return the bound (model/virtual_cluster.py) that a Work exceeds as a whole, or ""."""
@@ -183,27 +207,27 @@ class BoundedWorks:
             return ""
         if not self._is_small(entry):
             return MANIFESTS_BOUND
-        if entry.rank < self._verdict.cut:
+        if entry.rank < self._cut:
             return ""
-        count = bisect_left(self._line, self._verdict.cut)
+        count = bisect_left(self._line, self._cut)
         return WORKS_BOUND if 0 < self.bounds.works <= count else BYTES_BOUND
 
     def is_kind_in(self, kind: GroupVersionKind) -> bool:
         """Return whether a kind of a Work that is in is in, too."""
-        return kind not in self._verdict.kinds_out
+        return self._kinds.is_in(kind)
 
     def is_shared_in(self, name: SharedName) -> bool:
         """Return whether a shared object of a Work that is in is in, too."""
-        return name not in self._verdict.shared_out
+        return self._shared.is_in(name)
 
     def met(self) -> list[str]:
         """Return the bounds that are exceeded now."""
-        exceeded = [self.problem(self._verdict.cut[1])] if self._verdict.cut != _END else []
+        exceeded = [self.problem(self._cut[1])] if self._cut != _END else []
         if len(self._line) < len(self._entries):
             exceeded.append(MANIFESTS_BOUND)
-        if 0 < self.bounds.kinds < self._verdict.kinds:
+        if 0 < self.bounds.kinds < self._kinds.count(self._cut):
             exceeded.append(KINDS_BOUND)
-        if 0 < self.bounds.shared_objects < self._verdict.shared:
+        if 0 < self.bounds.shared_objects < self._shared.count(self._cut):
             exceeded.append(SHARED_OBJECTS_BOUND)
         return exceeded
 
@@ -211,63 +235,29 @@ class BoundedWorks:
         most = self.bounds.manifests_per_work
         return not most or entry.measure.manifest_count <= most
 
-    def _drop(self, entry: _Entry) -> None:
-        del self._entries[entry.rank[1]]
-        if self._is_small(entry):
-            del self._line[bisect_left(self._line, entry.rank)]
-            self._count(entry.measure, -1)
-
-    def _count(self, measure: Measure, by: int) -> None:
+    def _count(self, entry: _Entry, by: int) -> set[str]:
+        """Add (1) or remove (-1) a Work; return those whose admission changed by that."""
+        if not self._is_small(entry):
+            return set()
+        measure, place = entry.measure, bisect_left(self._line, entry.rank)
+        self._line[place : place + (by < 0)] = [entry.rank] if by > 0 else []
+        self._sizes[place : place + (by < 0)] = [measure.byte_count] if by > 0 else []
         self._bytes += by * measure.byte_count
-        _add(self._kinds, measure.kinds, by)
-        _add(self._shared, measure.shared, by)
+        changed = self._move_cut() if entry.rank <= self._cut else set[str]()
+        for kind in measure.kinds:
+            changed |= self._kinds.change(kind, entry.rank, by)
+        for name in measure.shared:
+            changed |= self._shared.change(name, entry.rank, by)
+        return changed
 
-    def _changed_by(self, *entries: _Entry | None) -> list[str]:
-        """Judge again after a change of entries; return the other Works that it concerns."""
-        before = self._verdict
-        if before.cut == _END or any(each and each.rank <= before.cut for each in entries):
-            self._verdict = self._judge()
-        now, line = self._verdict, self._line
-        first, last = (bisect_left(line, cut) for cut in sorted((before.cut, now.cut)))
-        changed = {name for _, name in line[first:last]}
-        kinds, shared = before.kinds_out ^ now.kinds_out, before.shared_out ^ now.shared_out
-        for _, name in line[:last] if kinds or shared else ():
-            measure = self._entries[name].measure
-            if not kinds.isdisjoint(measure.kinds) or not shared.isdisjoint(measure.shared):
-                changed.add(name)
-        return sorted(changed - {each.rank[1] for each in entries if each})
-
-    def _judge(self) -> _Verdict:
-        """Admit the oldest Works that fit, which usually are all."""
-        bounds = self.bounds
-        if not (
-            0 < bounds.works < len(self._line)
-            or 0 < bounds.bytes < self._bytes
-            or 0 < bounds.kinds < len(self._kinds)
-            or 0 < bounds.shared_objects < len(self._shared)
-        ):
-            return _Verdict(kinds=len(self._kinds), shared=len(self._shared))
-        cut, byte_count = _END, 0
-        kinds: dict[GroupVersionKind, None] = {}
-        shared: dict[SharedName, None] = {}
-        for count, rank in enumerate(self._line):
-            measure = self._entries[rank[1]].measure
-            byte_count += measure.byte_count
-            if 0 < bounds.works <= count or 0 < bounds.bytes < byte_count:
-                cut = rank
-                break
-            kinds |= dict.fromkeys(measure.kinds)
-            shared |= dict.fromkeys(measure.shared)
-        kinds_out = list(kinds)[bounds.kinds :] if bounds.kinds else ()
-        shared_out = list(shared)[bounds.shared_objects :] if bounds.shared_objects else ()
-        return _Verdict(cut, len(kinds), len(shared), frozenset(kinds_out), frozenset(shared_out))
-
-
-def _add(counted: Counter[T], things: Iterable[T], by: int) -> None:
-    for thing in things:
-        counted[thing] += by
-        if not counted[thing]:
-            del counted[thing]
+    def _move_cut(self) -> set[str]:
+        """Admit the oldest Works that fit; return those that are in or out by that."""
+        before, line, most = self._cut, self._line, self.bounds.works or len(self._line)
+        if 0 < self.bounds.bytes < self._bytes:
+            most = bisect_right(list(accumulate(self._sizes[:most])), self.bounds.bytes)
+        self._cut = line[most] if most < len(line) else _END
+        first, last = (bisect_left(line, cut) for cut in sorted((before, self._cut)))
+        return {name for _, name in line[first:last]}
 
 
 NAMESPACES_KEPT = 50

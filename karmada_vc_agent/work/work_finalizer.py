@@ -37,6 +37,7 @@ from karmada_vc_agent.kube.store import doubt_of
 from karmada_vc_agent.model.objects import (
     Object,
     annotations_of,
+    dig,
     gvk_of,
     labels_of,
     namespaced_name,
@@ -264,6 +265,8 @@ class WorkFinalizer:
 
         Karmada's agent deletes such an object with either Work (contract 5.8).
         """
+        if self.clusters.is_deleting(cluster):
+            return False  # none of them stays; a search by each of thousands takes minutes
         desired, namespace = object_id(manifest), text_at(manifest, "metadata", "namespace")
         others = (
             self.works.using_namespace(cluster, namespace) if namespace else self.works.of(cluster)
@@ -271,9 +274,13 @@ class WorkFinalizer:
         heirs = [
             other
             for other in others
-            if uid_of(other) != uid_of(work)
-            and not (is_report(other) or self.is_due(cluster, other))
-            and any(object_id(each) == desired for each in manifests_of(other))
+            if not other["metadata"].get("deletionTimestamp")
+            and any(
+                dig(each, "metadata", "name") == desired[2] and object_id(each) == desired
+                for each in manifests_of(other)
+            )
+            and uid_of(other) != uid_of(work)
+            and not is_report(other)
         ]
         for heir in heirs:
             self.enqueue(id_of_work(heir))

@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 
 from karmada_vc_agent.cluster.host_objects import labelled_objects
-from karmada_vc_agent.kube.errors import ApiError, KubeError, UnreadableError
+from karmada_vc_agent.kube.errors import ApiError, ExpiredError, KubeError, UnreadableError
 from karmada_vc_agent.model.vocabulary import SHARED_LABEL
 from tests.fakes.pages import PAGES, PageFault
 from tests.fakes.world import World
@@ -57,6 +57,14 @@ async def test_page_in_place_of_a_list_is_reported(world: World, page: PageFault
         with pytest.raises(KubeError):
             async for _ in labelled_objects(world.host_client, served, SHARED_LABEL, namespaces):
                 pass
+
+
+async def test_list_that_expires_is_not_taken_for_all_there_is(world: World) -> None:
+    served = await world.host_discovery.refresh()
+    world.host.fail(410, "Expired", method="GET", path=WIDGETS)
+    with pytest.raises(ExpiredError):
+        async for _ in labelled_objects(world.host_client, served, SHARED_LABEL, ("edge",)):
+            pass
 
 
 async def test_only_a_server_behind_the_api_server_lists_without_a_version(world: World) -> None:

@@ -22,6 +22,7 @@ from karmada_vc_agent.model.objects import Object, annotations_of, labels_of
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, DOMAIN, PRESERVE_ANNOTATION
 from karmada_vc_agent.runner import controllers
 from karmada_vc_agent.work.reporting import WorkManifest
+from karmada_vc_agent.work.works import Works
 from tests.fakes import objects
 from tests.fakes.misled import mislead
 from tests.fakes.pages import PAGES
@@ -763,6 +764,26 @@ async def test_object_of_two_works_that_are_both_deleted_is_removed(world: World
         await world.execution.reconcile(key)
     assert world.host.find(SETTINGS) is None
     assert world.hub.listed(WORKS) == []
+
+
+async def test_works_of_a_deleted_cluster_are_not_searched_for_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them stays, and a search by each of thousands takes minutes."""
+    await in_two_works(world)
+    world.hub.mark_deleted(f"{CLUSTERS_PATH}/branch-a")
+    world.look()
+    searched: list[object] = []
+
+    def using_namespace(*search: object) -> list[Object]:
+        searched.append(search)
+        return []
+
+    monkeypatch.setattr(Works, "using_namespace", using_namespace)
+    for key in (OTHER, KEY):
+        await world.execution.reconcile(key)
+    assert world.host.find(SETTINGS) is None
+    assert searched == []
 
 
 async def test_object_is_removed_once_the_other_work_is_about_another_one(world: World) -> None:

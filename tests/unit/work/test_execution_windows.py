@@ -224,3 +224,14 @@ async def test_works_are_deleted_outside_of_windows_too(world: World) -> None:
     world.look()
     await world.execution.reconcile(KEY)
     assert value(world) is None
+
+
+async def test_work_under_the_name_of_a_deleted_one_waits(world: World) -> None:
+    """It may arrive before the first one is seen to be away."""
+    await sync(world, OPEN, objects.config_map(value="1"))
+    world.hub.mark_deleted(WORK)
+    await sync(world, CLOSED)
+    assert value(world) is None
+    await sync(world, CLOSED, objects.config_map(value="2"))
+    assert says(world) == ("False", "OutsideWindow")
+    assert value(world) is None

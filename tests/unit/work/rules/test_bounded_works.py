@@ -1,6 +1,7 @@
 """Which Works are within the bounds: the oldest that fit, whatever came in which order."""
 
 import random
+import time
 from typing import Any
 
 import pytest
@@ -196,6 +197,16 @@ def _seen(works: BoundedWorks, name: str, parts: tuple[str, int, list[str]]) -> 
     if works.problem(name):
         return "out"  # for which bound may change with others; nobody is told of that
     return [(works.is_kind_in(kind(x)), works.is_shared_in(("g", "Class", x))) for x in parts[2]]
+
+
+def test_works_over_a_bound_cost_no_more_the_more_there_are() -> None:
+    """A list of Works must not take the loop from other virtual clusters."""
+    works, began = BoundedWorks(Bounds()), time.process_time()
+    for number in range(3000):
+        kinds = [f"K{number % 150}"]
+        put(works, f"{number:04}", f"{3000 - number:04}", kinds=kinds)
+    assert works.met() == [KINDS_BOUND]
+    assert time.process_time() - began < 1.0
 
 
 # --- measures --------------------------------------------------------------------------------
