@@ -75,8 +75,9 @@ def _count(word: str, texts: Iterable[str]) -> int:
 
 
 def source() -> dict[str, str]:
-    """Return the source files that git knows, by name."""
-    command = ["git", "ls-files", f"{PACKAGE}/*.py"]
+    """Return the source files by name, new ones that git does not ignore among them."""
+    kinds = ("--cached", "--others", "--exclude-standard")
+    command = ["git", "ls-files", *kinds, f"{PACKAGE}/*.py"]
     names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     paths = [ROOT / name for name in names.stdout.splitlines()]
     return {str(path): path.read_text(encoding="utf-8") for path in paths if path.exists()}
@@ -98,6 +99,8 @@ def main(arguments: list[str]) -> int:
     problems = exceeded(measured, bounds)
     for problem in problems:
         print(f"hack/house: {problem}", file=sys.stderr)
+    if problems:
+        print("hack/house: remove as much elsewhere; no bound is raised (ADR 74)", file=sys.stderr)
     return 1 if problems else 0
 
 

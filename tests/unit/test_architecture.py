@@ -23,7 +23,8 @@ def test_files_that_are_named_are_there() -> None:
 
 def test_each_package_is_a_layer() -> None:
     packages = {path.parent.name for path in (ROOT / "karmada_vc_agent").glob("*/__init__.py")}
-    assert {name for name in packages if f"`{name}/`" not in PAGE} == set()
+    missing = {name for name in packages if f"`{name}/`" not in PAGE}
+    assert missing == set(), "add a row to the layers of docs/architecture.md"
 
 
 def test_modules_that_docs_and_code_name_are_there() -> None:
@@ -61,7 +62,8 @@ def test_commands_that_docs_name_are_there() -> None:
 
 def test_each_feature_has_a_row() -> None:
     folders = {path.parent.name for path in (ROOT / "karmada_vc_agent").glob("features/*/*.py")}
-    assert {name for name in folders if f"| `features/{name}/` |" not in PAGE} == set()
+    missing = {name for name in folders if f"| `features/{name}/` |" not in PAGE}
+    assert missing == set(), "add a row to the features of docs/architecture.md"
 
 
 def test_a_cell_names_a_file_once() -> None:
@@ -73,4 +75,5 @@ def test_a_cell_names_a_file_once() -> None:
 def test_each_command_that_writes_files_has_a_row() -> None:
     rows = (ROOT / "CONTRIBUTING.md").read_text()
     commands = {f"hack/{path.name}" for path in (ROOT / "hack").glob("update-*")}
-    assert {name for name in commands if f"| `{name}`" not in rows} == set()
+    missing = {name for name in commands if f"| `{name}`" not in rows}
+    assert missing == set(), "add a row to the first table of CONTRIBUTING.md"

@@ -35,12 +35,15 @@ def run(*arguments: str) -> Result:
 
 def test_every_setting_is_in_the_table_as_one_that_is_here() -> None:
     here = {flag for flag, row in documented().items() if row.relation not in ("none", "replaced")}
-    assert here == {setting.flag for setting in flags_of(CONFIG)}
+    flags = {setting.flag for setting in flags_of(CONFIG)}
+    assert flags - here == set(), "add rows to docs/flags.md"
+    assert here - flags == set(), "remove these rows of docs/flags.md"
 
 
 def test_defaults_of_the_table_are_those_of_the_settings() -> None:
     table = documented()
     for setting in flags_of(CONFIG):
+        assert setting.flag in table, "add a row to docs/flags.md"
         told = table[setting.flag].default
         if setting.kind is Duration:
             assert parse_duration_s(told) == setting.default, setting.name

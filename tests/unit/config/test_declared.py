@@ -32,7 +32,7 @@ def test_each_setting_says_what_it_does(setting: Setting) -> None:
 @pytest.mark.parametrize("setting", flags_of(CONFIG), ids=lambda setting: str(setting.name))
 def test_each_number_has_a_range(setting: Setting) -> None:
     if setting.kind in (int, float, Duration):
-        assert setting.range is not None
+        assert setting.range is not None, "declare it as Annotated[int, Range(...)], or the like"
         assert setting.range.problem(setting.default) is None
 
 

@@ -59,7 +59,7 @@ def package_without(name: str, into: Path) -> None:
     rows = (PACKAGE / "feature_list.py").read_text().splitlines()
     own = (f"from {PACKAGE.name}.features.{name}.feature ", f"    {name.upper()},")
     kept = [row for row in rows if not row.startswith(own)]
-    assert len(kept) == len(rows) - 2
+    assert len(kept) == len(rows) - 2, f"feature_list.py: {name.upper()} is no import and row"
     (made / "feature_list.py").write_text("\n".join(kept))
 
 

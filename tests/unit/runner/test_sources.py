@@ -387,13 +387,25 @@ def number_of(world: World, case: Case) -> int:
     """Return the number of the source of a case; those of conditions are the last ones."""
     if isinstance(case.source, int):
         return case.source
-    by_condition = [
+    by_condition = triggers_of(world)
+    return by_condition.index(case.source) - len(by_condition)
+
+
+def triggers_of(world: World) -> list[str]:
+    """Return the triggers of all conditions, the last sources of cluster-status, as in cases."""
+    return [
         f"{spec.type.name}/{number}" if number else spec.type.name
         for spec in declared_conditions(FEATURES)
         if spec.type.on_cluster is not Shown.NEVER
         for number, _ in enumerate(spec.triggers(world.parts))
     ]
-    return by_condition.index(case.source) - len(by_condition)
+
+
+def source_named(world: World, name: str, number: int, count: int) -> str:
+    """Return a source of a controller that has `count` of them, as a case has to name it."""
+    triggers = triggers_of(world) if name == "cluster-status" else []
+    of_conditions = number - (count - len(triggers))
+    return f"{name}: {triggers[of_conditions] if of_conditions >= 0 else number}"
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -414,8 +426,10 @@ def test_each_source_has_a_case(wired: World) -> None:
     for case in CASES:
         spec = specs[case.setup]
         covered.add((spec.name, number_of(wired, case) % len(spec.sources)))
-    sources = {(spec.name, n) for spec in specs.values() for n in range(len(spec.sources))}
-    assert sources - covered == set(), "controllers, and numbers of sources without a case"
+    counts = {spec.name: len(spec.sources) for spec in specs.values()}
+    sources = {(name, number) for name, count in counts.items() for number in range(count)}
+    lacking = {source_named(wired, *each, counts[each[0]]) for each in sources - covered}
+    assert lacking == set(), "add a row to CASES for each"
     assert covered - sources == set()
 
 
@@ -490,7 +504,8 @@ async def test_what_is_there_from_the_beginning_is_enqueued_at_the_start(wired: 
         controller.enqueue_initial()
         await asyncio.sleep(1000.0)
         found[controller.name] = await keys_of(controller.queue)
-    assert {name: keys for name, keys in found.items() if keys} == INITIAL
+    initial = {name: keys for name, keys in found.items() if keys}
+    assert initial == INITIAL, "add first keys of a controller to INITIAL"
 
 
 async def test_resync_enqueues_all_there_is_of_a_virtual_cluster(wired: World) -> None:
@@ -499,4 +514,5 @@ async def test_resync_enqueues_all_there_is_of_a_virtual_cluster(wired: World) -
         await keys_of(controller.queue)
         controller.resync((A,))
         found[controller.name] = await keys_of(controller.queue)
-    assert {name: keys for name, keys in found.items() if keys} == RESYNC
+    resynced = {name: keys for name, keys in found.items() if keys}
+    assert resynced == RESYNC, "add keys that a resync of branch-a enqueues to RESYNC"

@@ -159,4 +159,4 @@ async def test_name_of_a_removed_one_is_kept_nowhere() -> None:
             if not kept:
                 break
             await asyncio.sleep(0.5)
-        assert kept == set()
+        assert kept == set(), "make these mappings by common.scopes.keep()"

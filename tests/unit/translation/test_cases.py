@@ -62,7 +62,7 @@ def test_case(case: Case) -> None:
         assert isinstance(result, Converted), result
         assert [each.obj for each in result.objects] == expect["converted"]
     else:
-        assert isinstance(result, HostObject), result
+        assert isinstance(result, HostObject), f"`expect` has no `refusal`, but: {result}"
         _check_object(result, manifest, expect)
         _check_way_back(result.obj, namespaced, context, expect.get("restored", {}))
 

@@ -10,12 +10,13 @@ from karmada_vc_agent.model.virtual_cluster import GUARDS_IN_BOTH, SHARED, STRIC
 from karmada_vc_agent.model.vocabulary import GATEWAY_GROUP
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
 from karmada_vc_agent.translation.guards import (
+    BY_KIND,
     NETWORK_SOURCES,
     OWN_SOURCES,
     POD_ADDRESSES,
     PROXY_CALLS,
 )
-from karmada_vc_agent.translation.kind_policy import Code, Refusal
+from karmada_vc_agent.translation.kind_policy import NAMED_GROUPS, Code, Refusal
 from karmada_vc_agent.translation.translate import HostObject, translate
 from tests.unit.translation import given
 
@@ -496,3 +497,8 @@ def test_kinds_inside_an_edge_application_have_the_scope_that_the_host_serves(
     context = replace(given.context(), is_namespaced=lambda _: scope)
     found = translate(outside, True, context)
     assert isinstance(found, HostObject) == is_applied, found
+
+
+def test_groups_with_guards_are_not_unknown_ones() -> None:
+    missing = {kind.group for kind in BY_KIND} - NAMED_GROUPS
+    assert missing == set(), "Strict refuses their kinds; add them to _INSIDE of kind_policy.py"
