@@ -230,6 +230,8 @@ LARGEST_RULES = LARGEST_SECRET // 2
 WORKS_A_PART = 32
 """They fit into a Secret if they have 15 kB each, compressed."""
 MOST_PARTS = 512
+LARGEST_PART = LARGEST_SECRET // 4
+"""Bytes of an entry with several Works, above which they are split further."""
 RULES_KEY, CONTACT_KEY = "rules", "contact"
 
 

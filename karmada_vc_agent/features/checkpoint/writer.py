@@ -30,7 +30,9 @@ from karmada_vc_agent.features.checkpoint.entries import (
     CONTACT,
     CONTACT_KEY,
     FORMAT,
+    LARGEST_PART,
     LARGEST_RULES,
+    MOST_PARTS,
     RULES,
     RULES_KEY,
     WORKS,
@@ -105,12 +107,13 @@ _Places = defaultdict[int, dict[str, bytes | None]]
 class _Book:
     """The content of the Secrets of one virtual cluster.
 
-    parts: into how many its Works are split. head: the mark of the Cluster. marks: of each Work in
-    them. touched: Works that may differ since.
+    parts: into how many its Works are split; least: at least, by their size. head: the mark of the
+    Cluster. marks: of each Work in them. touched: Works that may differ since.
     """
 
     uid: str
     parts: int = 1
+    least: int = 1
     head: int = 0
     marks: dict[str, int] = field(default_factory=dict)
     touched: set[str] = field(default_factory=set)
@@ -395,8 +398,9 @@ class CheckpointWriter:
         if book is None or book.touched or book.head != mark(cluster):
             # Whatever fails, the content of the Secrets is unknown then.
             self._books.pop(name, None)
-            count, at_present = len(self._works.of(name)), book.parts if book is not None else 1
-            new = _Book(uid_of(cluster), parts_for(count, at_present), mark(cluster))
+            least, at_present = (book.least, book.parts) if book is not None else (1, 1)
+            parts = max(least, parts_for(len(self._works.of(name)), at_present))
+            new = _Book(uid_of(cluster), parts, least, mark(cluster))
             self._books[name] = new
             try:
                 await self._write_parts(cluster, book, new)
@@ -423,6 +427,11 @@ class CheckpointWriter:
         for part, works in sorted(by_part.items()):
             header = self._header(WORKS, cluster, part=part, parts=new.parts)
             entry = await self._part(header, works, new.marks)
+            if entry and len(works) > 1 and len(entry) > LARGEST_PART and new.parts < MOST_PARTS:
+                new.parts = new.least = 2 * new.parts
+                new.marks = {}
+                await self._write_parts(cluster, None, new)
+                return
             changes[place_of(name, part)][works_key(name, new.parts, part)] = entry
         await self._put(changes)
         prefix, current = f"works.{name}.", works_prefix(name, new.parts)

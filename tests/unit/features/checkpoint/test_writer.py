@@ -84,6 +84,19 @@ async def test_works_are_split_again_when_they_become_many(
     assert all(key.startswith("works.branch-a.4.") for key in keys)
 
 
+async def test_few_large_works_are_split_by_their_size(scene: Scene) -> None:
+    for number in range(20):
+        scene.work(f"work-{number}", text=_incompressible(30_000))
+    await scene.write()
+    assert len(scene.names()) == 20
+    assert not scene.secrets.too_large
+    parts = {key for _, key in scene.secrets if key.startswith("works.")}
+    assert len(parts) > 2
+    scene.work("work-0", text="small", generation=2)
+    await scene.write()
+    assert {key for _, key in scene.secrets if key.startswith("works.")} == parts
+
+
 async def test_large_works_find_room(scene: Scene) -> None:
     names = sorted(f"work-{number}" for number in range(300))
     for name in names:
