@@ -40,36 +40,30 @@ def _written_out(namespace: str) -> Object:
     return made
 
 
-_SERVICE: Object = {
-    "type": "ClusterIP",
-    "sessionAffinity": "None",
-    "internalTrafficPolicy": "Cluster",
-    "ipFamilies": ["IPv4"],
-    "ipFamilyPolicy": "SingleStack",
-    "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}],
-}
-"""As the hub has one: an API server filled in its defaults."""
-
-
 def _many_kinds(namespace: str) -> list[Object]:
-    """Return objects of many kinds; those without a generation with the defaults of the hub."""
-    web = _named(objects.service(namespace), "web", **_SERVICE)
+    """Return objects of many kinds, most of which a server completes."""
+    web = objects.service(namespace)
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1024Mi"}}}
     stateful = objects.stateful_set(namespace)
     stateful["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": claim}]
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
     backend = {"service": {"name": "web", "port": {"number": 80}}}
     path = {"path": "/", "pathType": "Prefix", "backend": backend}
     host = f"{namespace}.example"
     rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
     subject = {"kind": "ServiceAccount", "name": "serviceaccount", "namespace": namespace}
-    user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "somebody"}
+    user = {"kind": "User", "name": "somebody"}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "role"}
     rbac = "rbac.authorization.k8s.io/v1"
+    limit = {"type": "Container", "default": {"cpu": "100m"}}
     return [
         objects.config_map(namespace),
-        {**objects.secret(namespace), "type": "Opaque"},
+        objects.secret(namespace),
+        _object("v1", "Secret", namespace, stringData={"word": "secret"}),
         web,
-        _named(web, "headless", clusterIP="None", clusterIPs=["None"]),
+        _named(web, "outside", type="NodePort"),
+        _named(web, "headless", clusterIP="None"),
+        _named(web, "sticky", sessionAffinity="ClientIP"),
         objects.deployment(namespace),
         _written_out(namespace),
         stateful,
@@ -77,6 +71,12 @@ def _many_kinds(namespace: str) -> list[Object]:
         objects.job(namespace),
         objects.cron_job(namespace),
         _object("v1", "PersistentVolumeClaim", namespace, spec=claim),
+        _object(
+            "autoscaling/v2",
+            "HorizontalPodAutoscaler",
+            namespace,
+            spec={"scaleTargetRef": {**target, "name": "absent"}, "maxReplicas": 3},
+        ),
         _object(
             "networking.k8s.io/v1",
             "Ingress",
@@ -99,6 +99,7 @@ def _many_kinds(namespace: str) -> list[Object]:
         _object(rbac, "Role", namespace, rules=[rule]),
         _object(rbac, "RoleBinding", namespace, roleRef=role, subjects=[subject, user]),
         _object("v1", "Pod", namespace, spec=objects.pod_template("bare")["spec"]),
+        _object("v1", "LimitRange", namespace, spec={"limits": [limit]}),
     ]
 
 
