@@ -102,7 +102,7 @@ def test_a_host_namespace_deleted_by_hand_returns_with_all_that_was_in_it(lab: L
     for template in templates:
         lab.wait_fully_applied(template)
     namespace = f"/api/v1/namespaces/{group.host_namespace(name)}"
-    before = lab.host.get(namespace)
+    before = eventually(_is_taken_by_its_work, lab, namespace)
     lab.as_agent().delete(namespace)
     eventually(lambda: _is_another(lab.host.get(namespace), before))
     for template in templates:
@@ -124,6 +124,12 @@ def test_the_node_selector_of_a_host_namespace_is_put_right(lab: Lab) -> None:
         assert lab.host.get(path)["metadata"]["annotations"].get(key) == before
 
     eventually(look)
+
+
+def _is_taken_by_its_work(lab: Lab, path: str) -> Object:
+    live = lab.host.get(path)
+    assert live["metadata"]["annotations"]["virtualcluster.kubeedge.io/work"]
+    return live
 
 
 def _is_another(live: Object, before: Object) -> None:

@@ -30,7 +30,7 @@ PERIODIC_S = 60.0
 REAL_S = 180.0
 """On kind: real kubelets start real containers, and Leases of 15 s run out."""
 POLL_S = 0.1
-_NOT_YET = (AssertionError, LookupError, ApiError, urllib3.exceptions.HTTPError)
+_NOT_YET = (AssertionError, ApiError, urllib3.exceptions.HTTPError)
 
 slow: list[str] = []
 """Waits that took more than half of their time, for the report of the test that runs."""
@@ -45,8 +45,8 @@ def eventually(look: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
 def within(timeout_s: float, look: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
     """Call `look` for so long at most until it raises no more; return what it returned.
 
-    look: asserts what is to be. An assertion, a field that is absent and an answer that is no
-    success count as not yet; anything else is a mistake of the story and ends it.
+    look: asserts what is to be. An assertion, a field that an answer lacks and an answer that
+    is no success count as not yet; anything else is a mistake of the story and ends it.
     """
     __tracebackhide__ = True
     begin = time.monotonic()

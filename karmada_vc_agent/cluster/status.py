@@ -237,7 +237,8 @@ def _log_news(vc: VirtualCluster, judged: Condition) -> None:
     if judged["status"] == "True":
         _log.info("Nodes of the group are Ready again", extra=extra)
     elif judged["reason"] == NO_NODES:
-        _log.warning("The settings select no node", extra=extra)
+        selected = vc.node_selector.match_labels or vc.node_names
+        _log.warning("The settings select no node", extra={**extra, "selects": selected})
     else:
         _log.warning("No node of the group is Ready", extra=extra)
 

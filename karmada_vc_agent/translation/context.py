@@ -480,14 +480,15 @@ def owned_elsewhere(owners: str) -> Notice:
 class Draft:
     """A manifest on its way to the host, or a host object on its way back, changed in place.
 
-    inside: translates, or restores, an embedded manifest.
+    inside: translates, or restores, an embedded manifest; it holds no draft, for a circle of
+    references would keep the manifest in memory until a collection.
     """
 
     obj: Object
     gvk: GroupVersionKind
     context: TranslationContext
     direction: Direction
-    inside: Callable[[Object], Object | Refusal]
+    inside: Callable[[Object, "Draft"], Object | Refusal]
     namespaced: bool = True
     policy: Policy = Policy.REFUSE
     virtual_namespace: VirtualNamespace = field(default=VirtualNamespace(""))

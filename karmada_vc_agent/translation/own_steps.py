@@ -88,7 +88,7 @@ def _rewrite_manifests(manifests: list[Any], draft: Draft) -> None:
     for index, manifest in enumerate(manifests):
         path = f"{where}[{index}]"
         _refuse_unfit(manifest, path, draft.context)
-        result = draft.inside(_in_namespace(manifest, draft.virtual_namespace))
+        result = draft.inside(_in_namespace(manifest, draft.virtual_namespace), draft)
         if isinstance(result, Refusal):
             inside = f"{path}.{result.path}" if result.path else path
             raise RefusedError(result.code, inside, f"{path}: {result.detail}", result.about)
@@ -98,9 +98,11 @@ def _rewrite_manifests(manifests: list[Any], draft: Draft) -> None:
 
 def restore_inside(draft: Draft) -> None:
     """Restore each embedded manifest, and the node groups."""
-    manifests, restore = dig(draft.obj, *_MANIFESTS), draft.inside
+    manifests = dig(draft.obj, *_MANIFESTS)
     if isinstance(manifests, list):
-        manifests[:] = [restore(each) if isinstance(each, dict) else each for each in manifests]
+        manifests[:] = [
+            draft.inside(each, draft) if isinstance(each, dict) else each for each in manifests
+        ]
     _restore_scope(draft.obj, draft.context.vc.required_selector)
 
 

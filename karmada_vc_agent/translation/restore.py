@@ -76,7 +76,7 @@ class Restorer:
         _restore_namespace(obj, gvk, own, namespace)
         _restore_name(obj)
         direction = Direction(own, to_host=False)
-        draft = Draft(obj, gvk, context, direction, lambda inside: restore(inside, context))
+        draft = Draft(obj, gvk, context, direction, lambda inside, _outer: restore(inside, context))
         if step := own_steps(gvk).restore:
             step(draft)
         rewrite_references(draft)

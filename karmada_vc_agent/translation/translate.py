@@ -180,7 +180,7 @@ def translate(
         gvk=gvk,
         context=context,
         direction=Direction(context.names(), to_host=True),
-        inside=lambda embedded: _translate_inside(embedded, draft),
+        inside=_translate_inside,
         namespaced=namespaced,
     )
     try:

@@ -1,5 +1,6 @@
 """Order of steps, step 8, claimed namespaces; properties of the whole trip."""
 
+import gc
 import json
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from karmada_vc_agent.model.objects import Object, ObjectKey, copy_object, parse_api_version
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
-from karmada_vc_agent.translation.context import TranslationSettings
+from karmada_vc_agent.translation.context import Draft, TranslationSettings
 from karmada_vc_agent.translation.kind_policy import Code, Refusal
 from karmada_vc_agent.translation.restore import assert_placement, restore
 from karmada_vc_agent.translation.translate import (
@@ -433,3 +434,21 @@ def test_restore_gives_back_every_mapped_name(manifest: Object, context: Any) ->
         restored = restore(result.obj, context)
         assert references_in(restored) == references_in(manifest)
         assert not any(D in key for key in restored["metadata"].get("labels", {}))
+
+
+def test_translated_manifest_is_freed_at_once() -> None:
+    """A circle of references would keep large ones in memory until a collection."""
+    gc.collect()
+    gc.disable()
+    try:
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "m", "namespace": "edge"},
+            "data": {"key": "value"},
+        }
+        before = sum(isinstance(each, Draft) for each in gc.get_objects())
+        assert isinstance(translate(manifest, True, AROUND), HostObject)
+        assert sum(isinstance(each, Draft) for each in gc.get_objects()) == before
+    finally:
+        gc.enable()
