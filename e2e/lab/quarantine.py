@@ -14,8 +14,10 @@ QUARANTINED: dict[str, str] = {
     f"e2e/test_escapes.py::test_attempted_escape[{attempt}]": _OF_PROFILES
     for attempt in (
         "Tenant: a kind that no table of the agent knows, by `virtual-cluster-admin`",
-        "Tenant: a kind that only the translation of Works confines (`ServiceMonitor`), by "
-        "`virtual-cluster-admin`",
+        (
+            "Tenant: a kind that only the translation of Works confines (`ServiceMonitor`), by "
+            "`virtual-cluster-admin`"
+        ),
         "Gateway: a kind that no table of the agent knows",
     )
 }
