@@ -101,6 +101,12 @@ class FilePath(click.Path):
         return super().convert(value, param, ctx)
 
 
+agent_config = click.option(
+    "--config",
+    "config_path",
+    type=FilePath(),
+    help="Settings file of the agent, for its name and namespace.",
+)
 agent_name = click.option(
     "--agent-name", default="", help="Name of the agent. Default: from the settings file."
 )

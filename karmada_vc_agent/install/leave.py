@@ -513,12 +513,7 @@ that it left and does not register it; karmada-vc-agent join allows it again.
 
 @click.command(epilog=_EPILOG, short_help="Remove one virtual cluster, or the agent itself.")
 @click.argument("cluster", required=False, default="")
-@click.option(
-    "--config",
-    "config_path",
-    type=shared.FilePath(),
-    help="Settings file of the agent, for its name and namespace.",
-)
+@shared.agent_config
 @shared.agent_name
 @shared.agent_namespace
 @click.option(

@@ -40,12 +40,7 @@ Examples:
     "confirm-deletions", epilog=_EPILOG, short_help="Decide on the deletions that an agent holds."
 )
 @click.argument("name")
-@click.option(
-    "--config",
-    "config_path",
-    type=shared.FilePath(),
-    help="Settings file of the agent, for its name and namespace.",
-)
+@shared.agent_config
 @shared.agent_name
 @shared.agent_namespace
 @shared.kubeconfig
