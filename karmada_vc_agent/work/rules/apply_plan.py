@@ -50,14 +50,8 @@ def with_mark(desired: Object, live: Object | None, digest: str) -> Object:
     kind = gvk_of(desired).group_kind
     if kind.group in _UNCOUNTED and kind not in _COUNTED:
         return desired
-    generation = 1 if live is None else _next_generation(desired, live)
-    if generation is None:
-        return desired
-    marked = _marked(desired, digest, generation)
-    if live is None or kind not in _COUNTED_WITH_ANNOTATIONS or not has_content(live, desired):
-        return marked
-    is_counted = annotations_of(marked) != annotations_of(live)
-    return _marked(desired, digest, generation + 1) if is_counted else marked
+    generation = 1 if live is None else _next_generation(desired, live, digest)
+    return desired if generation is None else _marked(desired, digest, generation)
 
 
 def _marked(desired: Object, digest: str, generation: int) -> Object:
@@ -104,12 +98,15 @@ def has_value(live: Any, desired: Any) -> bool:
     return desired is None or live == desired or _is_same_quantity(live, desired)
 
 
-def _next_generation(desired: Object, live: Object) -> int | None:
+def _next_generation(desired: Object, live: Object, digest: str) -> int | None:
     """Return a generation that the object has only if no one changes it after this write."""
     now = dig(live, "metadata", "generation")
     if not isinstance(now, int) or not now:
         return None
-    return now if has_content(live, desired) else now + 1
+    is_counted = not has_content(live, desired)
+    if not is_counted and gvk_of(desired).group_kind in _COUNTED_WITH_ANNOTATIONS:
+        is_counted = annotations_of(_marked(desired, digest, now)) != annotations_of(live)
+    return now + is_counted
 
 
 def _is_same_quantity(live: Any, desired: Any) -> bool:
@@ -178,8 +175,8 @@ def _is_right(desired: Object, live: Object, digest: str) -> bool:
     """
     bare = prune(without_mark(live))
     stored = completed(prune(without_mark(desired)), bare)
-    is_same = stored == completed(bare, bare)
-    if is_same or _without_null_times(stored) == _without_null_times(completed(bare, bare)):
+    same = completed(bare, bare)
+    if stored == same or _without_null_times(stored) == _without_null_times(same):
         return True
     is_marked = stored["metadata"] == bare["metadata"] and mark_fits(live, digest)
     return is_marked and has_content(bare, stored)
