@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import yaml
 
 from e2e.lab import access, step
@@ -84,10 +83,8 @@ class Agent:
         used = self._given if keeps_rights else self.join()
         if content:
             self._config.write_text(content)
-        environment, program = clean_environment(), "karmada_vc_agent"
-        if self.dies_at is not None:
-            environment[step.VARIABLE] = msgspec.json.encode(self.dies_at).decode()
-            program = step.PROGRAM
+        environment = clean_environment()
+        program = step.program_for(self.dies_at, environment)
         command = [
             *(sys.executable, "-m", program, "run", "--config", str(self._config)),
             *("--karmada-kubeconfig", str(used.hub), "--kubeconfig", str(used.host)),

@@ -12,6 +12,7 @@ from e2e.lab.access import Kubeconfigs, account_kubeconfig
 from e2e.lab.agent import ROOT, Agent, clean_environment, settings_file
 from e2e.lab.api import Api, collection
 from e2e.lab.lab import FAST, Group, Lab
+from e2e.lab.step import Step, program_for
 from karmada_vc_agent.install.join_hub import public_key_hash
 
 
@@ -24,6 +25,8 @@ class Joining:
         self.file = lab.directory / "join.yaml"
         self.source = ROOT
         """The tree whose `join` it is."""
+        self.dies_at: Step | None = None
+        """Where it is killed."""
         self.server = yaml.safe_load(lab.hub.kubeconfig.read_text())["clusters"][0]["cluster"]
 
     def add(self, group: Group) -> None:
@@ -33,26 +36,28 @@ class Joining:
         return self.run_without_host("--kubeconfig", str(self.lab.host.kubeconfig), *arguments)
 
     def run_without_host(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        self.write_settings()
-        command = [sys.executable, "-m", "karmada_vc_agent", "join", "--config", str(self.file)]
+        self.file.write_text(yaml.safe_dump(settings_file(self.agent.settings)))
+        environment = clean_environment()
+        program = program_for(self.dies_at, environment)
+        command = [sys.executable, "-m", program, "join", "--config", str(self.file)]
         return subprocess.run(
             [*command, *arguments],
             capture_output=True,
             text=True,
             check=False,
             cwd=self.source,
-            env=clean_environment(),
+            env=environment,
         )
 
-    def write_settings(self) -> None:
-        """Write the settings file as it is now."""
-        self.file.write_text(yaml.safe_dump(settings_file(self.agent.settings)))
-
     def as_administrator(self) -> list[str]:
-        """Apply with the hub's kubeconfig; return the lines told."""
-        done = self.run("--karmada-kubeconfig", str(self.lab.hub.kubeconfig), "--apply")
+        """Apply with the hub's kubeconfig; return the lines of its output."""
+        done = self.apply()
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
+
+    def apply(self) -> subprocess.CompletedProcess[str]:
+        """Apply with the hub's kubeconfig."""
+        return self.run("--karmada-kubeconfig", str(self.lab.hub.kubeconfig), "--apply")
 
     def ca_hash(self) -> str:
         return public_key_hash(base64.b64decode(self.server["certificate-authority-data"]))
@@ -70,14 +75,23 @@ class Joining:
 
     def serve(self) -> Agent:
         """Run the agent with what was installed for it."""
-        admin, file = self.lab.host.kubeconfig, self.lab.directory / "account.kubeconfig"
-        account = account_kubeconfig(admin, self.agent.namespace, self.agent.name, file)
-        used = Kubeconfigs(self.kubeconfig(), account)
-        directory = self.lab.directory / "installed"
-        agent = Agent(directory, used, self.agent.settings, *FAST, administrator=None)
-        self.lab.agents.append(agent)
-        agent.start()
+        agent = self.installed("installed", *FAST).start()
         self.lab.wait_serving(agent)
+        return agent
+
+    def installed(self, name: str, *flags: str, source: Path = ROOT) -> Agent:
+        """Return an agent with what was installed for it, not yet started.
+
+        name: of its directory. source: the tree that has its program.
+        """
+        directory, admin = self.lab.directory / name, self.lab.host.kubeconfig
+        directory.mkdir()
+        file = directory / "account.kubeconfig"
+        account = account_kubeconfig(admin, self.agent.namespace, self.agent.name, file)
+        used, settings = Kubeconfigs(self.kubeconfig(), account), self.agent.settings
+        agent = Agent(directory, used, settings, *flags, administrator=None, source=source)
+        self.lab.agents.append(agent)
+        self.lab.logs.append((f"agent {name}", agent.log_tail))
         return agent
 
 

@@ -3,7 +3,7 @@
 import msgspec
 
 VARIABLE = "E2E_DIES_AT"
-PROGRAM = "e2e.lab.dying"
+PROGRAM, AGENT = "e2e.lab.dying", "karmada_vc_agent"
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,3 +19,11 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     nth: int = 1
     is_before: bool = False
     armed: str = ""
+
+
+def program_for(at: Step | None, environment: dict[str, str]) -> str:
+    """Return the program to run, and let the environment say where it dies; None: nowhere."""
+    if at is None:
+        return AGENT
+    environment[VARIABLE] = msgspec.json.encode(at).decode()
+    return PROGRAM

@@ -2,18 +2,13 @@
 
 import os
 import subprocess
-import sys
 import threading
 from collections import Counter
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import msgspec
-
-from e2e.lab import step
-from e2e.lab.access import Kubeconfigs, account_kubeconfig
-from e2e.lab.agent import ROOT, Agent, clean_environment
+from e2e.lab.agent import ROOT, Agent
 from e2e.lab.api import Api, ApiError
 from e2e.lab.gateway import Gateway
 from e2e.lab.joining import Joining
@@ -59,26 +54,17 @@ class Site:
 
     def killed_join(self, at: Step) -> None:
         """Run the present `join` until it is killed at a step."""
-        program, environment = step.PROGRAM, clean_environment()
-        environment[step.VARIABLE] = msgspec.json.encode(at).decode()
-        administrators = ("--karmada-kubeconfig", str(self._lab.hub.kubeconfig))
-        host = ("--kubeconfig", str(self._lab.host.kubeconfig))
-        self._joining.write_settings()
-        config = ("--config", str(self._joining.file), "--apply")
-        done = subprocess.run(
-            [sys.executable, "-m", program, "join", *config, *administrators, *host],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == -9, f"it never came to {at}: {done.stdout}{done.stderr}"
+        self._joining.source, self._joining.dies_at = ROOT, at
+        done = self._joining.apply()
+        self._joining.dies_at = None
+        assert done.returncode == -9, f"it never reached {at}: {done.stdout}{done.stderr}"
 
     def roll_out(self, tree: Path) -> Agent:
         """Replace the agent as a Deployment does: the new one runs before the old one ends."""
-        before = self.agent
-        self.agent = self._start(tree)
+        before, flags = self.agent, (*FAST, *QUICK_LEASE)
+        self._started += 1
+        self.agent = self._joining.installed(f"installed-{self._started}", *flags, source=tree)
+        self.agent.start()
         if before is not None:
             self._lab.wait_says(self.agent, "Standing by")
             before.terminate()
@@ -88,21 +74,6 @@ class Site:
             self._gateway.stop()
             self._gateway.start(self.agent, tree)
         return self.agent
-
-    def _start(self, tree: Path) -> Agent:
-        self._started += 1
-        directory = self._lab.directory / f"installed-{self._started}"
-        directory.mkdir()
-        of = self._joining.agent
-        account = account_kubeconfig(
-            self._lab.host.kubeconfig, of.namespace, of.name, directory / "account.kubeconfig"
-        )
-        used = Kubeconfigs(self._joining.kubeconfig(), account)
-        flags = (*FAST, *QUICK_LEASE)
-        agent = Agent(directory, used, of.settings, *flags, administrator=None, source=tree)
-        self._lab.agents.append(agent)
-        self._lab.logs.append((f"agent {self._started} of {tree.name}", agent.log_tail))
-        return agent.start()
 
 
 class Forbidden:
