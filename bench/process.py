@@ -35,17 +35,13 @@ class AgentProcess:
 
     def cpu_s(self) -> float:
         """Return the CPU seconds used so far, user and system."""
-        ticks = 0
-        for pid in self._pids():
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            ticks += int(fields[11]) + int(fields[12])
-        return ticks / _TICKS_A_SECOND
+        return sum(map(cpu_s, self._pids()))
 
     def memory(self) -> Memory:
         """Return what is held now."""
         pids = self._pids()
         rss = sum(_field(Path(f"/proc/{pid}/status"), "VmRSS") for pid in pids)
-        pss = sum(_field(Path(f"/proc/{pid}/smaps_rollup"), "Pss") for pid in pids)
+        pss = sum(map(pss_kb, pids))
         return Memory(rss, pss)
 
     def peak_rss_kb(self) -> int:
@@ -59,6 +55,17 @@ class AgentProcess:
             children = Path(f"/proc/{pid}/task/{pid}/children")
             found += map(int, children.read_text().split()) if children.exists() else ()
         return found
+
+
+def cpu_s(pid: int) -> float:
+    """Return the CPU seconds that a process used so far, user and system."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS_A_SECOND
+
+
+def pss_kb(pid: int) -> int:
+    """Return what a process holds; shared pages by share."""
+    return _field(Path(f"/proc/{pid}/smaps_rollup"), "Pss")
 
 
 @contextmanager

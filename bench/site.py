@@ -20,10 +20,11 @@ from pathlib import Path
 
 from urllib3.exceptions import HTTPError
 
-from bench.lab import CONTROL_PLANES, ROOT, Lab
+from bench.lab import CONTROL_PLANES, GROUP_LABEL, ROOT, Lab
+from bench.process import cpu_s, pss_kb
 from bench.report import default_path
 from bench.run import machine_of
-from e2e.lab import objects
+from e2e.lab import lab, objects
 from e2e.lab.api import Api, ApiError, Object, path_of
 from e2e.lab.proxy import Proxy
 from e2e.lab.works import condition, execution_namespace, hand_written, works_path
@@ -33,9 +34,6 @@ AGENT = "karmada-vc-agent"
 CLUSTERS, WORKS = 3, 20
 IDLE_S = 60.0
 TIMEOUT_S = 300.0
-LABEL = "bench-group"
-CLUSTERS_PATH = "/apis/cluster.karmada.io/v1alpha1/clusters"
-_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
@@ -48,10 +46,6 @@ class SiteResults:
     cpu: dict[str, float] = field(default_factory=dict)
     peak_mb: float = 0.0
     seconds: dict[str, float] = field(default_factory=dict)
-
-
-class NotYetError(Exception):
-    """Something is not as it is to be, yet."""
 
 
 class MemoryGroup:
@@ -124,27 +118,15 @@ class Site:
 
     def measure(self, results: SiteResults) -> None:
         """Record memory and CPU of each process over a time in which nothing happens."""
-        before = {name: _cpu_s(pid) for name, pid in self._pids.items()}
+        before = {name: cpu_s(pid) for name, pid in self._pids.items()}
         time.sleep(IDLE_S)
         for name, pid in self._pids.items():
-            results.memory_mb[name] = round(_pss_mb(pid), 1)
-            results.cpu[name] = round((_cpu_s(pid) - before[name]) / IDLE_S, 3)
+            results.memory_mb[name] = round(pss_kb(pid) / 1024, 1)
+            results.cpu[name] = round((cpu_s(pid) - before[name]) / IDLE_S, 3)
 
 
 def _command(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").split("\0")
-
-
-def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS_A_SECOND
-
-
-def _pss_mb(pid: int) -> float:
-    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) / 1024
-    return 0.0
 
 
 def _until(what: str, look: Callable[[], object]) -> float:
@@ -153,7 +135,7 @@ def _until(what: str, look: Callable[[], object]) -> float:
     while True:
         try:
             look()
-        except (NotYetError, AssertionError, ApiError, OSError, HTTPError) as error:
+        except (AssertionError, ApiError, OSError, HTTPError) as error:
             if time.monotonic() - began > TIMEOUT_S:
                 raise SystemExit(f"hack/bench site: not in time: {what}: {error}") from error
             time.sleep(0.2)
@@ -170,7 +152,7 @@ class Scene:
 
     def create_nodes(self) -> None:
         for number in range(1, 2 * CLUSTERS + 1):
-            labels = {LABEL: str((number - 1) // 2 + 1)}
+            labels = {GROUP_LABEL: str((number - 1) // 2 + 1)}
             self.host.create(objects.node(f"edge-{number}", labels))
 
     def create_works(self) -> None:
@@ -179,7 +161,7 @@ class Scene:
             _until(f"{cluster} is registered", partial(self.hub.get, space))
             for number in range(WORKS):
                 name = f"app-{number}"
-                manifest = objects.deployment("shop", name) if number % 2 else _map(name, "1")
+                manifest = objects.deployment("shop", name) if number % 2 else _map(name)
                 self.hub.create(hand_written(cluster, name, manifest))
 
     def all_is_applied(self) -> None:
@@ -187,15 +169,15 @@ class Scene:
             for work in self.hub.list(works_path(cluster)):
                 if work["metadata"]["name"].startswith("app-"):
                     _must_be_true(work, "Applied")
-            _must_be_true(self.hub.get(f"{CLUSTERS_PATH}/{cluster}"), "Ready")
+            _must_be_true(self.hub.get(f"{lab.CLUSTERS}/{cluster}"), "Ready")
         pods = self.host.list("/api/v1/pods")
         running = sum(pod["status"].get("phase") == "Running" for pod in pods)
         if running < CLUSTERS * WORKS // 2:
-            raise NotYetError(f"{running} pods run")
+            raise AssertionError(f"{running} pods run")
 
     def repairs(self) -> float:
         """Delete an object of each virtual cluster; return how long until all are back."""
-        paths = [path_of(_map("app-0", "1"), f"shop-v-{cluster}") for cluster in _clusters()]
+        paths = [path_of(_map("app-0"), f"shop-v-{cluster}") for cluster in _clusters()]
         for path in paths:
             self.host.delete(path)
         return _until("objects are back", lambda: [self.host.get(path) for path in paths])
@@ -207,11 +189,11 @@ class Scene:
 def _must_be_true(obj: Object, kind: str) -> None:
     seen = condition(obj, kind)
     if seen["status"] != "True":
-        raise NotYetError(f"{obj['metadata']['name']}: {seen}")
+        raise AssertionError(f"{obj['metadata']['name']}: {seen}")
 
 
-def _map(name: str, value: str) -> Object:
-    return objects.config_map("shop", name, key=value)
+def _map(name: str) -> Object:
+    return objects.config_map("shop", name, key="1")
 
 
 def _clusters() -> list[str]:
