@@ -1,6 +1,5 @@
 """The files of a release; each is the same whenever it is made from the same commit."""
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -10,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oci_image import sbom
-from oci_image.layers import Entry, directory_entries, layer
+from oci_image.layers import Entry, digest, directory_entries, layer
 from release_files import versions
 from release_files.versions import ReleaseError
 
 NAME = "karmada-vc-agent"
 CHECKSUMS = "SHA256SUMS"
 _WHEEL_NAME = NAME.replace("-", "_")
-_BUILD = "import sys, setuptools.build_meta as build; {call}"
+_BUILD = "import sys, setuptools.build_meta as build; build.{call}(sys.argv[1])"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ def packages(release: Release) -> None:
     wheel = release.output / f"{_WHEEL_NAME}-{release.python_version}-py3-none-any.whl"
     source = release.output / f"{_WHEEL_NAME}-{release.python_version}.tar.gz"
     for call, path in (("build_sdist", source), ("build_wheel", wheel)):
-        command = [sys.executable, "-c", _BUILD.format(call=f"build.{call}(sys.argv[1])")]
+        command = [sys.executable, "-c", _BUILD.format(call=call)]
         _run([*command, str(release.output)], release)
         if not path.exists():
             raise ReleaseError(f"setuptools made no {path.name}")
@@ -49,7 +48,7 @@ def packages(release: Release) -> None:
     sbom.write(
         release.output / f"{NAME}-{release.version}.cdx.json",
         release.version,
-        f"{wheel.name}@sha256:{_digest(wheel)}",
+        f"{wheel.name}@{digest(wheel.read_bytes())}",
         sbom.of_requirements(),
         release.epoch_s,
         kind="application",
@@ -58,15 +57,14 @@ def packages(release: Release) -> None:
 
 def chart(release: Release) -> None:
     """Write the chart, as `helm package` names it, with the image of the release."""
-    entries = []
-    for entry in directory_entries(release.source / "manifests" / "chart", NAME):
-        content = entry.content
-        if entry.name == f"{NAME}/values.yaml":
-            content = _with_image(content, release.image)
-        entries.append(Entry(entry.name, content, entry.mode, is_directory=entry.is_directory))
-    files = [entry for entry in entries if not entry.is_directory]
+    entries = {
+        entry.name: entry
+        for entry in directory_entries(release.source / "manifests" / "chart", NAME)
+    }
+    values = f"{NAME}/values.yaml"
+    entries[values] = Entry(values, _with_image(entries[values].content, release.image))
     path = release.output / f"{NAME}-chart-{release.version}.tgz"
-    path.write_bytes(layer(files, release.epoch_s, level=9).blob)
+    path.write_bytes(layer(entries.values(), release.epoch_s, level=9).blob)
 
 
 def install_manifest(release: Release) -> None:
@@ -90,19 +88,20 @@ def notes(release: Release, section: str) -> None:
     (release.output / "NOTES.md").write_text(text)
 
 
-def checksums(release: Release) -> str:
-    """Write SHA256SUMS over all files, for `sha256sum --check`; return its text."""
-    names = sorted(path.name for path in release.output.iterdir() if path.name != CHECKSUMS)
-    text = "".join(f"{_digest(release.output / name)}  {name}\n" for name in names)
-    (release.output / CHECKSUMS).write_text(text)
-    return text
+def checksums(release: Release) -> None:
+    """Write SHA256SUMS over all files, for `sha256sum --check`."""
+    lines = [
+        f"{digest(path.read_bytes()).removeprefix('sha256:')}  {path.name}\n"
+        for path in sorted(release.output.iterdir())
+    ]
+    (release.output / CHECKSUMS).write_text("".join(lines))
 
 
 def _with_image(values: bytes, image: str) -> bytes:
-    head, found, tail = values.partition(b"\nimage: ")
-    if not found:
+    head, key, tail = values.partition(b"\nimage: ")
+    if not key:
         raise ReleaseError("values.yaml of the chart names no image")
-    return head + found + image.encode() + b"\n" + tail.partition(b"\n")[2]
+    return head + key + image.encode() + b"\n" + tail.partition(b"\n")[2]
 
 
 def _repack(path: Path, epoch_s: int) -> None:
@@ -142,7 +141,3 @@ def _run(command: list[str], release: Release) -> str:
 
 
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "pip_index_url", "pip_config_file")
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

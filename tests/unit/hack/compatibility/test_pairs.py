@@ -1,10 +1,15 @@
 """Pairs of versions: how they are written, and which are refused."""
 
+from pathlib import Path
+
 import pytest
+import yaml
 
 from compatibility import pairs
 from control_planes import tools
 from control_planes.errors import ControlPlanesError
+
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.mark.parametrize("text", pairs.MEASURED)
@@ -25,3 +30,9 @@ def test_hub_has_the_default_version_unless_it_is_named() -> None:
 def test_what_is_no_pair_or_not_pinned_is_refused_before_anything_is_started(text: str) -> None:
     with pytest.raises(ControlPlanesError, match=r"no pair|not pinned"):
         pairs.parse(text)
+
+
+def test_workflow_measures_the_pairs_that_a_plain_run_does() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "compatibility.yaml").read_text())
+    matrix = workflow["jobs"]["pair"]["strategy"]["matrix"]["pair"]
+    assert tuple(matrix) == pairs.MEASURED
