@@ -224,7 +224,7 @@ def _rbac(kind: str, namespace: str = "") -> str:
     return collection("rbac.authorization.k8s.io/v1", kind, namespace)
 
 
-def test_missing_right_is_told_as_a_rule_to_add(lab: Lab) -> None:
+def test_missing_right_is_reported_as_a_rule_to_add(lab: Lab) -> None:
     group = lab.group("a")
     weak = lab.new_agent(group).join()
     joining = Joining(lab, group)

@@ -52,17 +52,17 @@ class Served:
 
     def lives(self) -> dict[str, Any]:
         """Return the uids of all pods and workloads of the virtual clusters, and generations."""
-        found = {}
+        lives = {}
         for space in self.namespaces:
             for kind in ("Pod", "Deployment", "StatefulSet", "ConfigMap", "ResourceQuota"):
                 version = {"Deployment": "apps/v1", "StatefulSet": "apps/v1"}.get(kind, "v1")
                 for obj in self.lab.host.list(collection(version, kind, space)):
                     about = obj["metadata"]
-                    found[f"{space}/{kind}/{about['name']}"] = (
+                    lives[f"{space}/{kind}/{about['name']}"] = (
                         about["uid"],
                         about.get("generation"),
                     )
-        return found
+        return lives
 
     def change(self, value: str) -> None:
         """Change a template, and wait until every group has the change."""

@@ -331,13 +331,13 @@ def _by_admin(scene: Scene, manifest: Object) -> str:
     )
     binding["metadata"]["name"] = account
     scene.lab.host.create(binding)
-    wanted = "done" if scene.tenancy == "Shared" else "forbidden (403), no right"
+    expected = "done" if scene.tenancy == "Shared" else "forbidden (403), no right"
 
     def look() -> str:
         scene.lab.agents[0].join()  # roles of tenants are the host's: others have another profile
         eventually(tenant.get, path_of(manifest).rpartition("/")[0])
         outcome = answer(refused_by_rbac, tenant.create, manifest)
-        assert outcome == wanted, outcome
+        assert outcome == expected, outcome
         return outcome
 
     return within(PERIODIC_S, look)

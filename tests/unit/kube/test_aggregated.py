@@ -106,7 +106,9 @@ async def test_server_of_its_own_that_was_away_is_believed(
     assert (client.history.time_resets, client.history.epoch) == (0, 0)
 
 
-async def test_built_in_kinds_tell_the_time(host: FakeApiServer, client: ApiClient) -> None:
+async def test_versions_of_built_in_kinds_are_of_the_api_server(
+    host: FakeApiServer, client: ApiClient
+) -> None:
     async with watching(client, CONFIG_MAPS) as store:
         await go_back(host, store, CONFIG_MAPS)
         await until(lambda: sizes(store) == {"changed": 1})

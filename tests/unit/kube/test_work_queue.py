@@ -527,7 +527,7 @@ async def test_deleted_keys_of_a_dependency_delay_no_retries_of_their_group() ->
     assert elapsed_s() == 1.0
 
 
-async def test_retry_failed_brings_keys_that_wait_for_a_cause() -> None:
+async def test_retry_failed_brings_keys_that_wait_for_a_dependency() -> None:
     queue = new_queue()
     for key in ("a1", "a2", "b1"):
         queue.wait_for(key, ["kind"])

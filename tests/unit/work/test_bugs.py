@@ -53,7 +53,7 @@ async def test_without_a_fault_there_is_the_result() -> None:
     assert await unless_bug(ITEM, ends_with(None)) == "done"
 
 
-def test_fault_that_comes_again_and_again_is_not_logged_again_for_others_that_come(
+def test_repeated_fault_is_not_logged_again_when_others_arrive(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     for where in ("a", "b", "a", "c", "a", "b"):

@@ -48,13 +48,13 @@ def ingress(cluster: str) -> Object:
     }
 
 
-def test_host_of_another_is_told() -> None:
+def test_host_of_another_is_reported() -> None:
     names = SharedNames(Listed(ingress("branch-a")), NothingServed(), lambda _: None)
     with names.taking(ingress("branch-b"), None) as taken:
         assert taken == ("prices.example",)
 
 
-def test_own_host_is_nobodys_business() -> None:
+def test_own_host_is_not_reported() -> None:
     names = SharedNames(Listed(ingress("branch-a")), NothingServed(), lambda _: None)
     with names.taking(ingress("branch-a"), ingress("branch-a")) as taken:
         assert taken == ()

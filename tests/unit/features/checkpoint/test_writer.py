@@ -97,7 +97,7 @@ async def test_few_large_works_are_split_by_their_size(scene: Scene) -> None:
     assert {key for _, key in scene.secrets if key.startswith("works.")} == parts
 
 
-async def test_large_works_find_room(scene: Scene) -> None:
+async def test_many_large_works_fit(scene: Scene) -> None:
     names = sorted(f"work-{number}" for number in range(300))
     for name in names:
         scene.work(name, text=_incompressible(3000))

@@ -192,7 +192,7 @@ def test_pages_become_smaller() -> None:
     assert [pages.smaller() for _ in range(4)] == ["limit=50", "limit=5", "limit=1", None]
 
 
-def test_a_host_that_sends_more_than_was_requested_is_not_asked_for_more() -> None:
+def test_host_that_sends_more_than_requested_gets_no_further_request() -> None:
     branch, _ = two_branches()
     planned = forwarded(branch, "GET", "/api/v1/pods", query="limit=1")
     assert planned.pages is not None
