@@ -122,7 +122,7 @@ def lab(
     if "shared_agent" in marks and "own_agent" not in marks:
         yield request.getfixturevalue("lab_of_the_file")
         return
-    with _lab(Lab(hub, host, tmp_path), finished_labs, request) as made:
+    with _lab(Lab(hub, _by_profile(host, request), tmp_path), finished_labs, request) as made:
         yield made
 
 
@@ -183,7 +183,8 @@ def new_lab(
     with ExitStack() as stack:
 
         def make() -> Lab:
-            lab = Lab(hub, host, tmp_path_factory.mktemp("lab"))
+            directory = tmp_path_factory.mktemp("lab")
+            lab = Lab(hub, _by_profile(host, request), directory)
             return stack.enter_context(_lab(lab, finished_labs, request))
 
         yield make
@@ -193,6 +194,12 @@ def new_lab(
 def shared_lab(new_lab: Callable[[], Lab]) -> Lab:
     """Make one lab for all tests of a file."""
     return new_lab()
+
+
+def _by_profile(host: Api, request: pytest.FixtureRequest) -> Api:
+    """Return the second host for a story marked `strict`: a host's tenants have one profile."""
+    is_strict = request.node.get_closest_marker("strict") is not None
+    return request.getfixturevalue("host2") if is_strict else host
 
 
 @contextmanager

@@ -143,6 +143,7 @@ def _message(work: Object) -> str:
 
 
 @pytest.mark.smoke
+@pytest.mark.strict
 def test_in_strict_each_branch_has_an_account_by_default(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group, tenancy="Strict")

@@ -9,6 +9,8 @@ from e2e.escapes.scene import served
 from e2e.escapes.table import ATTEMPTS, BY_PROFILE
 from e2e.lab.lab import Lab
 
+pytestmark = pytest.mark.strict
+
 
 @pytest.fixture(scope="module")
 def scene(shared_lab: Lab) -> Iterator[Scene]:

@@ -1,5 +1,7 @@
 """NodeGroups as tenants who do not trust each other: found, named at `join`, and held apart."""
 
+import pytest
+
 from e2e.lab import accounts, objects
 from e2e.lab.api import Api, Object, collection, path_of
 from e2e.lab.lab import FAST, Group, Lab
@@ -8,6 +10,7 @@ from e2e.lab.wait import PERIODIC_S, within
 from e2e.lab.works import condition
 
 
+@pytest.mark.strict
 def test_discovered_tenants_have_their_own_accounts_and_are_separated(
     lab: Lab, node_groups: NodeGroups
 ) -> None:

@@ -33,6 +33,7 @@ def test_agent_on_a_node_of_a_group_is_reported(lab: Lab, monkeypatch: pytest.Mo
     within(PERIODIC_S, lambda: _assert_status(lab, group, "AgentApart", "True"))
 
 
+@pytest.mark.strict
 def test_agent_of_distrusting_tenants_does_not_start_on_their_nodes(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

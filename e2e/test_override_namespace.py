@@ -1,11 +1,14 @@
 """An OverridePolicy of one namespace of the hub writes into no other one, in Strict."""
 
+import pytest
+
 from e2e.lab import objects
 from e2e.lab.lab import Lab
 from e2e.lab.wait import eventually
 from e2e.lab.works import condition, works_path
 
 
+@pytest.mark.strict
 def test_an_override_moves_nothing_to_another_namespace(lab: Lab) -> None:
     group = lab.group("a")
     agent = lab.serve(group, tenancy="Strict")

@@ -24,6 +24,7 @@ STRONG: dict[str, tuple[Object, str]] = {
     ),
 }
 """What a role of the host holds -> why no Work binds it; in Strict all are _OF_NONE."""
+PROFILES = ("Shared", pytest.param("Strict", marks=pytest.mark.strict))
 
 
 def _binding(kind: str, namespace: str, name: str, role_kind: str, role: str) -> Object:
@@ -51,7 +52,7 @@ def _warnings(lab: Lab, group: Group, work: str) -> list[str]:
     return [event["message"] for event in about if event["type"] == "Warning"]
 
 
-@pytest.mark.parametrize("tenancy", ["Shared", "Strict"])
+@pytest.mark.parametrize("tenancy", PROFILES)
 def test_role_arrives_one_work_later(lab: Lab, tenancy: str) -> None:
     group = lab.group("a")
     lab.serve(group, tenancy=tenancy)
@@ -109,7 +110,7 @@ def test_one_work_brings_binding_and_role_in_this_order(lab: Lab) -> None:
     assert lab.host.get(role)["rules"] == [READS]
 
 
-@pytest.mark.parametrize("tenancy", ["Shared", "Strict"])
+@pytest.mark.parametrize("tenancy", PROFILES)
 def test_role_of_the_host_that_holds_more_is_not_bound(lab: Lab, tenancy: str) -> None:
     """The host refuses what the agent may not do, the agent what no virtual cluster may."""
     group = lab.group("a")

@@ -19,6 +19,7 @@ from e2e.lab.agent import ROOT
 from e2e.lab.api import Api, Object, collection, path_of
 from e2e.lab.audit import AgentWrites, AuditLog, shared_log
 from e2e.lab.checkpoint import KEPT, is_saved
+from e2e.lab.cleanup import clean_up
 from e2e.lab.gateway import Gateway, Way
 from e2e.lab.joining import Joining
 from e2e.lab.lab import CLUSTERS, Group, Lab
@@ -153,7 +154,8 @@ def _longest_gap_s(log: AuditLog, cluster: str) -> float:
     ],
     ids=["between-policies", "before-bindings", "before-the-deployment"],
 )
-def test_killed_join_is_finished_by_another(lab: Lab, earlier: Path, at: Step) -> None:
+def test_killed_join_is_finished_by_another(lone_lab: Lab, earlier: Path, at: Step) -> None:
+    lab = lone_lab
     groups = [lab.group(letter) for letter in "ab"]
     joining = Joining(lab, *groups)
     site = Site(lab, joining)
@@ -177,6 +179,14 @@ def _changes(lines: list[str]) -> list[str]:
 def lone_host(tmp_path: Path) -> Iterator[Api]:
     with lone_api_server(tmp_path / "host") as host:
         yield host
+
+
+@pytest.fixture
+def lone_lab(hub: Api, lone_host: Api, tmp_path: Path) -> Iterator[Lab]:
+    """Return a lab on a host of its own, whose profile may change."""
+    lab = Lab(hub, lone_host, tmp_path)
+    yield lab
+    clean_up(lab)
 
 
 def test_helm_upgrades_and_rolls_back_without_removing_policies(

@@ -6,21 +6,7 @@ import pytest
 
 LIMIT = 3
 """With more of them the suite fails: mend one first."""
-_OF_PROFILES = (
-    "since 2026-11-26: roles of tenants are the host's, and stories in Strict give them those of "
-    "Strict meanwhile; it passes alone"
-)
-QUARANTINED: dict[str, str] = {
-    f"e2e/test_escapes.py::test_attempted_escape[{attempt}]": _OF_PROFILES
-    for attempt in (
-        "Tenant: a kind that no table of the agent knows, by `virtual-cluster-admin`",
-        (
-            "Tenant: a kind that only the translation of Works confines (`ServiceMonitor`), by "
-            "`virtual-cluster-admin`"
-        ),
-        "Gateway: a kind that no table of the agent knows",
-    )
-}
+QUARANTINED: dict[str, str] = {}
 """Id of a test, with or without its case -> why it fails at times, and since when."""
 _MARK = "quarantined: "
 
