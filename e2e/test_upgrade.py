@@ -19,7 +19,6 @@ from e2e.lab.agent import ROOT
 from e2e.lab.api import Api, Object, collection, path_of
 from e2e.lab.audit import AgentWrites, AuditLog, shared_log
 from e2e.lab.checkpoint import KEPT, is_saved
-from e2e.lab.cleanup import clean_up
 from e2e.lab.gateway import Gateway, Way
 from e2e.lab.joining import Joining
 from e2e.lab.lab import CLUSTERS, Group, Lab
@@ -145,6 +144,7 @@ def _longest_gap_s(log: AuditLog, cluster: str) -> float:
     return max((later - first).total_seconds() for first, later in pairwise(renewed))
 
 
+@pytest.mark.strict
 @pytest.mark.parametrize(
     "at",
     [
@@ -154,15 +154,14 @@ def _longest_gap_s(log: AuditLog, cluster: str) -> float:
     ],
     ids=["between-policies", "before-bindings", "before-the-deployment"],
 )
-def test_killed_join_is_finished_by_another(lone_lab: Lab, earlier: Path, at: Step) -> None:
-    lab = lone_lab
+def test_killed_join_is_finished_by_another(lab: Lab, earlier: Path, at: Step) -> None:
     groups = [lab.group(letter) for letter in "ab"]
     joining = Joining(lab, *groups)
+    joining.agent.settings["tenancy"] = "Strict"
     site = Site(lab, joining)
     site.join(earlier)
     with Forbidden(lab.host, groups[0].nodes[0], lab.label) as forbidden:
         joining.add(lab.group("c"))  # so that rights, policies and Deployment change
-        joining.agent.settings["tenancy"] = "Strict"
         site.killed_join(at)
         assert site.join(ROOT), "nothing was left to do"
     assert forbidden.outcomes.keys() == {REFUSED}, forbidden.outcomes
@@ -179,14 +178,6 @@ def _changes(lines: list[str]) -> list[str]:
 def lone_host(tmp_path: Path) -> Iterator[Api]:
     with lone_api_server(tmp_path / "host") as host:
         yield host
-
-
-@pytest.fixture
-def lone_lab(hub: Api, lone_host: Api, tmp_path: Path) -> Iterator[Lab]:
-    """Return a lab on a host of its own, whose profile may change."""
-    lab = Lab(hub, lone_host, tmp_path)
-    yield lab
-    clean_up(lab)
 
 
 def test_helm_upgrades_and_rolls_back_without_removing_policies(
