@@ -21,7 +21,7 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
 )
 from karmada_vc_agent.features.gateway.mapping.refusals import Attributes, RefusalError
 from karmada_vc_agent.features.gateway.mapping.responses import Forward, Plan, PlanAnswer, Response
-from karmada_vc_agent.features.gateway.server import access
+from karmada_vc_agent.features.gateway.server import access, host_requests
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
@@ -677,7 +677,10 @@ async def test_an_upgrade_is_a_tunnel_of_bytes(lab: Lab, kubelet: Kubelet) -> No
     assert lab.audit[-1]["bytes"] == 300_010
 
 
-async def test_the_end_of_the_pod_ends_the_tunnel(lab: Lab, kubelet: Kubelet) -> None:
+async def test_the_end_of_the_pod_ends_the_tunnel(
+    lab: Lab, kubelet: Kubelet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_requests, "TUNNEL_LINGER_S", 0.1)
     reader, writer = await lab.open(EXEC, *UPGRADE)
     await reader.readuntil(b"early")
     kubelet.writer.close()

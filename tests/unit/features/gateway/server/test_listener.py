@@ -12,7 +12,8 @@ import orjson
 import pytest
 
 from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
-from karmada_vc_agent.features.gateway.server.connections import LINGER_S, Exchange, Listener
+from karmada_vc_agent.features.gateway.server import connections
+from karmada_vc_agent.features.gateway.server.connections import Exchange, Listener
 from karmada_vc_agent.kube.https import ServingCertificate
 from tests.fakes.bursts import burst, still_open
 from tests.fakes.gateway_lab import read_reply
@@ -26,6 +27,11 @@ SMUGGLED = b"GET /virtualclusters/b/secret HTTP/1.1\r\nHost: x\r\n\r\n"
 
 async def _reserve_nothing() -> None:
     """Wait for nothing."""
+
+
+@pytest.fixture(autouse=True)
+def lingers_shortly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "LINGER_S", 0.05)
 
 
 class Server:
@@ -161,11 +167,14 @@ async def test_body_announced_too_large_is_refused_before_it_arrives(
     assert server.seen == []
 
 
-async def test_client_that_requests_close_is_closed_at_once(server: Server) -> None:
+async def test_client_that_requests_close_is_closed_at_once(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Karmada sends each request on a connection of its own."""
+    monkeypatch.setattr(connections, "LINGER_S", 60.0)
     async with server.client() as (reader, writer):
         writer.write(LAST)
-        async with asyncio.timeout(LINGER_S / 2):
+        async with asyncio.timeout(30):
             assert _codes(await reader.read()) == [200]
 
 
