@@ -18,6 +18,7 @@ from control_planes import tools
 from e2e.lab.agent import ROOT
 from e2e.lab.api import path_of
 from e2e.lab.lone_server import lone_api_server
+from release_files.signing import sign
 
 AGENT = "karmada-vc-agent"
 CHART = ROOT / "manifests" / "chart"
@@ -61,6 +62,25 @@ def test_checksums_cover_every_file(released: Path) -> None:
     run("sh", "-c", f'cd "{released}"; exec sha256sum --check --strict SHA256SUMS')
     lines = (released / "SHA256SUMS").read_text().splitlines()
     assert {line.split()[1] for line in lines} == files(released).keys() - {"SHA256SUMS"}
+
+
+@pytest.mark.skipif(
+    shutil.which("cosign") is None,
+    reason="cosign is not in PATH: go install github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3",
+)
+def test_signature_of_the_checksums_holds_for_them_alone(
+    released: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COSIGN_PASSWORD", "of-this-test")
+    key, checksums = tmp_path / "release", tmp_path / "SHA256SUMS"
+    run("cosign", "generate-key-pair", "--output-key-prefix", key)
+    shutil.copy(released / "SHA256SUMS", checksums)
+    bundle = sign(checksums, key.with_suffix(".key"))
+    verify = ("cosign", "verify-blob", "--key", f"{key}.pub", "--bundle", bundle)
+    run(*verify, "--insecure-ignore-tlog", checksums)  # a key's signature is in no public log
+    checksums.write_text(checksums.read_text().replace("a", "b", 1))
+    with pytest.raises(AssertionError, match="signature"):
+        run(*verify, "--insecure-ignore-tlog", checksums)
 
 
 def test_wheel_and_source_distribution_have_the_same_agent(released: Path) -> None:

@@ -36,13 +36,17 @@ _HIDDEN = (
     "v1.nodes",
 )
 _HIDDEN_ON_NEW_HOSTS = (
+    "certificates.k8s.io/v1.clustertrustbundles",
+    "certificates.k8s.io/v1.podcertificaterequests",
     "networking.k8s.io/v1.ipaddresses",
     "networking.k8s.io/v1.servicecidrs",
     "resource.k8s.io/v1.deviceclasses",
+    "resource.k8s.io/v1.devicetaintrules",
     "resource.k8s.io/v1.resourceslices",
     "storage.k8s.io/v1.volumeattributesclasses",
+    "storagemigration.k8s.io/v1.storageversionmigrations",
 )
-"""Hosts of 1.33 and 1.34 were the first to serve them."""
+"""Hosts of 1.33, 1.34 and 1.37 were the first to serve them."""
 
 ALLOWED: tuple[Allowed, ...] = (
     # --- what a shared host demands -----------------------------------------------------
