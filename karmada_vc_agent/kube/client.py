@@ -17,6 +17,7 @@ import aiohttp
 from yarl import URL
 
 from karmada_vc_agent.kube import transport
+from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.errors import (
     ApiError,
     ConflictError,
@@ -160,8 +161,8 @@ class ApiClient:
         self.history = history or History(name)
         self.refusal: Callable[[str], ForbiddenError | None] = lambda _path: None
         self.denials = Denials(time.monotonic)
-        self._recovery_listeners: list[Callable[[], None]] = []
-        self._unknown_listeners: list[Callable[[], None]] = []
+        self.unauthorized = Signal[[]]()
+        """Emitted when the server rejects the credential (401)."""
 
     @property
     def credentials(self) -> Credentials:
@@ -178,14 +179,6 @@ class ApiClient:
     def is_reachable(self) -> bool:
         """Return whether the last request got an answer."""
         return not self._is_away
-
-    def on_recovery(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever the server answers again after an outage."""
-        self._recovery_listeners.append(listener)
-
-    def on_unknown(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever the server rejects the credential (401)."""
-        self._unknown_listeners.append(listener)
 
     async def __aenter__(self) -> Self:
         return self
@@ -514,8 +507,7 @@ class ApiClient:
             error.target = f"{self.name} {self.credentials.server}{path}"
         if isinstance(error, UnauthorizedError):
             error.target = f"{self.name} {self.credentials.server}, with {self.credentials.source}"
-            for listener in self._unknown_listeners:
-                listener()
+            self.unauthorized.emit()
         if not isinstance(error, ForbiddenError):
             return error
         explained = error.missing(need)
@@ -526,12 +518,8 @@ class ApiClient:
 
     def _answered(self) -> None:
         self.answered_at = time.monotonic()
-        self.history.end_outage()
-        if self._is_away:
-            self._is_away = False
-            self.history.recovered()
-            for listener in self._recovery_listeners:
-                listener()
+        was_away, self._is_away = self._is_away, False
+        self.history.answered(was_away=was_away)
 
 
 def _check(path: str) -> None:

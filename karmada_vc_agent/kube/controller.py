@@ -26,8 +26,6 @@ from karmada_vc_agent.kube.flows import LogOnce, LoopTime, TokenBucket, measured
 
 K = TypeVar("K", bound=Hashable)
 
-DEPENDENCIES_OF_ONE_KEY = 8
-"""A key with more shares the back-off of these only; it is reconciled again anyway."""
 SENT_AFTER_SUCCESS = 2
 """So many try after each that succeeds, not all: it may just have been deleted."""
 
@@ -48,36 +46,26 @@ class _SharedBackOff(Generic[K]):
         self._is_pending = is_pending
         self._keys: defaultdict[Hashable, dict[K, None]] = defaultdict(dict)
         self._checks: dict[Hashable, asyncio.TimerHandle] = {}
-        self._of_key: dict[K, tuple[Hashable, ...]] = {}
+        self._of_key: dict[K, Hashable] = {}
 
     def waiting(self) -> Iterable[K]:
         """Return the keys that wait for any dependency."""
         return list(self._of_key)
 
-    def failed(self, key: K, dependencies: Iterable[Hashable]) -> None:
-        """Let a key wait for its dependencies; those it no longer has may be met."""
-        now = tuple(dict.fromkeys(dependencies))[:DEPENDENCIES_OF_ONE_KEY]
-        for dependency in self._of_key.get(key, ()):
-            if dependency not in now:
-                self._leave(key, dependency, is_met=True)
-        self._of_key[key] = now
-        for dependency in now:
-            self._keys[dependency][key] = None
-            if dependency not in self._checks:
-                self._check_later(dependency, self._base_delay_s)
+    def failed(self, key: K, dependency: Hashable) -> None:
+        """Let a key wait for a dependency; another one that it waited for may be met."""
+        if self._of_key.get(key, dependency) != dependency:
+            self.leave(key, is_met=True)
+        self._of_key[key] = dependency
+        self._keys[dependency][key] = None
+        if dependency not in self._checks:
+            self._check_later(dependency, self._base_delay_s)
 
-    def succeeded(self, key: K) -> None:
-        """Remove a key: its dependencies may be met, so others that wait for them try."""
-        for dependency in self._of_key.pop(key, ()):
-            self._leave(key, dependency, is_met=True)
-
-    def dropped(self, keys: Iterable[K]) -> None:
-        """Remove keys without a conclusion about their dependencies."""
-        for key in keys:
-            for dependency in self._of_key.pop(key, ()):
-                self._leave(key, dependency, is_met=False)
-
-    def _leave(self, key: K, dependency: Hashable, *, is_met: bool) -> None:
+    def leave(self, key: K, *, is_met: bool) -> None:
+        """Remove a key. is_met: its dependency may be met, so others that wait for it try."""
+        if key not in self._of_key:
+            return
+        dependency = self._of_key.pop(key)
         others = self._keys[dependency]
         del others[key]
         if is_met or not others:
@@ -248,21 +236,19 @@ class WorkQueue(Generic[K]):
         self.add_after(key, max(delay_s, self._retries_of(key).reserve()))
 
     def wait_for(self, key: K, dependencies: Iterable[Hashable]) -> None:
-        """Let a key wait for dependencies; all keys of its group that do share one back-off."""
-        shared, group = tuple(dependencies), self.group_of(key)
-        self._shared.failed(key, [(group, dependency) for dependency in shared])
+        """Let a key wait for dependencies; keys of its group share the back-off of the first."""
+        shared = tuple(dependencies)
+        if shared:
+            self._shared.failed(key, (self.group_of(key), shared[0]))
+        else:
+            self._shared.leave(key, is_met=False)
         self._wait(key, shared)
         if self._is_outdated(key):
             self.add_rate_limited(key)
 
-    def wait_alone(self, key: K) -> None:
-        """Remove a key from what it shares: it fails for a reason of its own."""
-        self._shared.dropped((key,))
-        self._wait(key, ())
-
     def rest(self, key: K, dependencies: Iterable[Hashable]) -> None:
         """Retry a key only when a dependency changes; if one did meanwhile, it backs off."""
-        self._shared.succeeded(key)
+        self._shared.leave(key, is_met=True)
         self._wait(key, dependencies)
         if self._is_outdated(key):
             self.add_rate_limited(key)
@@ -279,7 +265,7 @@ class WorkQueue(Generic[K]):
     def forget(self, key: K) -> None:
         """Reset the back-off of a key: it succeeded."""
         self._failures.pop(key, None)
-        self._shared.succeeded(key)
+        self._shared.leave(key, is_met=True)
         self._end_wait(key)
 
     def retry_failed(self) -> None:
@@ -288,8 +274,8 @@ class WorkQueue(Generic[K]):
         self._retry(dict.fromkeys((*failed, *self._shared.waiting())))
 
     def _retry(self, keys: Collection[K]) -> None:
-        self._shared.dropped(keys)
         for key in keys:
+            self._shared.leave(key, is_met=False)
             self._failures.pop(key, None)
             self._end_wait(key)
             self.add(key)
@@ -312,11 +298,9 @@ class WorkQueue(Generic[K]):
 
     def _send_check(self, key: K) -> None:
         """Enqueue a key as its group may retry it, unless it is due before that anyway."""
-        retries = self._retries_of(key)
+        retries, timer = self._retries_of(key), self._due.get(key)
         after_s = retries.reserve()
-        due = asyncio.get_running_loop().time() + after_s
-        timer = self._due.get(key)
-        is_soon = timer is not None and timer.when() <= due
+        is_soon = timer and timer.when() <= asyncio.get_running_loop().time() + after_s
         if self._is_pending(key) or is_soon:
             retries.give_back()
             return
@@ -336,16 +320,13 @@ class WorkQueue(Generic[K]):
     async def take(self) -> K | None:
         """Wait for the next key, None once the queue is closed; `done` must follow."""
         while not self._closed:
-            group = self._next_group()
+            # The longest waiting group below its limit of workers.
+            group = next(filter(self._may_have_another, self._ready), None)
             if group is not None:
                 return self._take_of(group)
             self._may_take.clear()
             await self._may_take.wait()
         return None
-
-    def _next_group(self) -> Hashable | None:
-        """Return the longest waiting group below its limit of workers."""
-        return next(filter(self._may_have_another, self._ready), None)
 
     def _may_have_another(self, group: Hashable) -> bool:
         is_below = not self.at_once or self._working_of[group] < self.at_once
@@ -538,10 +519,6 @@ class NotReadyError(RetryError):
     """The server behind the key is not ready; logged once for all keys."""
 
 
-async def _at_once() -> None:
-    return
-
-
 @dataclass(frozen=True, slots=True)
 class ControllerSpec(Generic[K]):
     """All that there is to say of a controller.
@@ -566,7 +543,7 @@ class ControllerSpec(Generic[K]):
     settles_s: float = 0.0
     sources: tuple[Source[K], ...] = ()
     resync_keys: Callable[[Iterable[str]], Iterable[K]] = lambda _groups: ()
-    ready: Callable[[], Awaitable[None]] = _at_once
+    ready: Callable[[], Awaitable[None]] = lambda: asyncio.sleep(0)
     runs: Mapping[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
 
 
@@ -584,8 +561,6 @@ class Controller(Generic[K]):
         self.spec = spec
         self.name = spec.name
         self.queue = spec.queue
-        self._reconcile = spec.reconcile
-        self.workers = spec.workers
         self.instrument = ControllerInstrument()
         self._logged = LogOnce(_log, KEYS_REMEMBERED)
         self.succeeded = 0
@@ -611,7 +586,7 @@ class Controller(Generic[K]):
     async def run(self) -> None:
         """Work until cancelled, or until the queue is closed and its last keys are done."""
         await self.spec.ready()
-        slots = asyncio.Semaphore(self.workers)
+        slots = asyncio.Semaphore(self.spec.workers)
         async with asyncio.TaskGroup() as group:
             await slots.acquire()
             while (key := await self.queue.take()) is not None:
@@ -646,8 +621,8 @@ class Controller(Generic[K]):
     async def _once(self, key: K) -> str:
         """Reconcile once; return the result for ControllerInstrument."""
         try:
-            with flows.of(self._flow_of(key)):
-                outcome = await measured(self._reconcile(key))
+            with flows.of(self.queue.group_of(key) if self.spec.by_cluster else flows.OWN):
+                outcome = await measured(self.spec.reconcile(key))
         except (ConflictError, NotReadyError, UnreachableError) as error:
             # Conflicts are not logged; an outage is logged once, not for each key.
             _log.debug("Backing off", extra=self._about(key, str(error)))
@@ -675,16 +650,11 @@ class Controller(Generic[K]):
         self.queue.add_after(key, outcome.after_s)
         return "requeue_after"
 
-    def _flow_of(self, key: K) -> Hashable:
-        return self.queue.group_of(key) if self.spec.by_cluster else flows.OWN
-
     def _back_off(self, key: K, error: Exception) -> None:
         """Enqueue a key with back-off: its own, or the one of a dependency that it shares."""
-        if isinstance(error, RetryError) and error.dependencies:
-            self.queue.wait_for(key, error.dependencies)
-        else:
-            self.queue.wait_alone(key)
-        if not isinstance(error, RetryError) or error.is_own:
+        is_shared = isinstance(error, RetryError)
+        self.queue.wait_for(key, error.dependencies if is_shared else ())
+        if not is_shared or error.is_own:
             self.queue.add_rate_limited(key)
 
     def _about(self, key: K, reason: str) -> dict[str, str]:

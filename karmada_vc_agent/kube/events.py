@@ -133,7 +133,10 @@ class EventRecorder:
         if is_full or not self._budget(self._objects, of_object, PER_OBJECT).try_take():
             self.dropped += 1
             return False
-        if series is None and not self._may_say(of_reason):
+        rate = PER_REASON if kind == WARNING else OF_NORMAL
+        reasons = self._budget(self._reasons, of_reason, rate)
+        # With debt: otherwise all of a long burst of Normal events is written at that rate.
+        if series is None and not reasons.try_take(owes=kind != WARNING):
             self.dropped += 1
             self._left_out[of_reason] = self._left_out.get(of_reason, 0) + 1
             return False
@@ -143,12 +146,6 @@ class EventRecorder:
         self._is_idle.clear()
         self._queue.add((next(self._numbers), flow, record))
         return True
-
-    def _may_say(self, of_reason: tuple[str, ...]) -> bool:
-        if of_reason[2] == WARNING:
-            return self._budget(self._reasons, of_reason, PER_REASON).try_take()
-        # With debt: otherwise all of a long burst is written at that rate.
-        return self._budget(self._reasons, of_reason, OF_NORMAL).try_take_or_owe()
 
     def _budget(
         self,

@@ -21,18 +21,12 @@ from collections.abc import (
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar, Token
-from functools import partial
+from functools import partial, partialmethod
 from threading import Thread
 from typing import Any, TypeVar
 
 from cachetools import LRUCache
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception_type,
-    wait_exponential,
-    wait_fixed,
-)
+from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential, wait_fixed
 
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
@@ -103,16 +97,11 @@ class FairSlots:
     def __init__(
         self, total: int, is_shared: Callable[[], bool] = lambda: True, of_own: int = 0
     ) -> None:
-        self._free = total
+        self.free = total
         self._is_shared = is_shared
         self._of_own = of_own
         self._held: Counter[Hashable] = Counter()
         self._waiting: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
-
-    @property
-    def free(self) -> int:
-        """Return the number of free slots."""
-        return self._free
 
     @asynccontextmanager
     async def hold(self, flow: Hashable | None = None) -> AsyncIterator[None]:
@@ -129,13 +118,13 @@ class FairSlots:
         """Take a slot if the flow may have one now; `give_back` must follow."""
         if not self._may_take(flow):
             return False
-        self._free -= 1
+        self.free -= 1
         self._held[flow] += 1
         return True
 
     def give_back(self, flow: Hashable) -> None:
         """Give a slot back that `try_take` returned True for."""
-        self._free += 1
+        self.free += 1
         self._held[flow] -= 1
         if not self._held[flow]:
             del self._held[flow]
@@ -144,8 +133,8 @@ class FairSlots:
     def _may_take(self, flow: Hashable) -> bool:
         held = self._held[flow]
         if flow == OWN:
-            return self._free > min(held, 1)
-        return self._free > max(held if self._is_shared() else min(held, 1), self._of_own)
+            return self.free > min(held, 1)
+        return self.free > max(held if self._is_shared() else min(held, 1), self._of_own)
 
     async def _wait(self, flow: Hashable) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -174,7 +163,7 @@ class FairSlots:
 
     def _next(self) -> Hashable | None:
         """Return the next flow; there may be a thousand, of which none may take one."""
-        is_left = self._free > self._of_own
+        is_left = self.free > self._of_own
         waiting = self._waiting if is_left else self._waiting.keys() & {OWN}
         return next(filter(self._may_take, waiting), None)
 
@@ -200,23 +189,19 @@ class TokenBucket:
         self._tokens -= 1.0
         return max(0.0, -self._tokens / self._qps)
 
-    def try_take(self) -> bool:
-        """Take one token if there is one now."""
+    def try_take(self, *, owes: bool = False) -> bool:
+        """Take one token if there is one now.
+
+        owes: owe it otherwise, up to a burst: a flow above the rate gets none at all.
+        """
         if self.reserve() <= 0:
             return True
-        self.give_back()
+        self._tokens = max(self._tokens, -float(self._burst)) if owes else self._tokens + 1.0
         return False
 
     def give_back(self) -> None:
         """Return a token that was reserved and is not used."""
         self._tokens += 1.0
-
-    def try_take_or_owe(self) -> bool:
-        """Take one token, or owe it, up to a burst: a flow above the rate gets none at all."""
-        if self.reserve() <= 0:
-            return True
-        self._tokens = max(self._tokens, -float(self._burst))
-        return False
 
     async def wait(self) -> None:
         """Take one token and sleep until it may be used."""
@@ -352,9 +337,7 @@ def measure_with(meter: LoopTime) -> None:
 async def measured(work: Coroutine[Any, Any, T]) -> T:
     """Run work of the current flow; measured, unless nothing measures this task."""
     meter = _meter.get()
-    if meter is None:
-        return await work
-    return await meter.measured(current(), work)
+    return await (work if meter is None else meter.measured(current(), work))
 
 
 LOGGED_AT_MOST = 4096
@@ -367,40 +350,31 @@ class LogOnce:
         self._log = log
         self._said: LRUCache[Hashable, tuple[str, str]] = LRUCache(remembered)
 
-    def info(self, message: str, *, about: Hashable = "", **extra: object) -> None:
-        """Log for information, as `warning` does."""
-        self._say(logging.INFO, message, about, extra)
-
-    def warning(self, message: str, *, about: Hashable = "", **extra: object) -> None:
-        """Log a warning; what else it has is no news, except its reason."""
-        self._say(logging.WARNING, message, about, extra)
-
-    def error(self, message: str, *, about: Hashable = "", **extra: object) -> None:
-        """Log an error, likewise."""
-        self._say(logging.ERROR, message, about, extra)
-
-    def bug(
-        self, message: str, bug: BaseException, *, about: Hashable = "", **extra: object
-    ) -> None:
-        """Log a bug with its traceback."""
-        self._say(logging.ERROR, message, about, extra, bug)
-
-    def ended(self, about: Hashable = "") -> bool:
-        """Log whatever is said next: the state is over; return whether it had been logged."""
-        return self._said.pop(about, None) is not None
-
-    def _say(
+    def log(
         self,
         level: int,
         message: str,
-        about: Hashable,
-        extra: dict[str, object],
         bug: BaseException | None = None,
+        *,
+        about: Hashable = "",
+        **extra: object,
     ) -> None:
+        """Log unless that was said last; what else it has is no news, except its reason.
+
+        bug: is logged with its traceback.
+        """
         reason = str(extra.get("reason", "")) if bug is None else repr(bug)
         if self._said.get(about) != (message, reason):
             self._said[about] = (message, reason)
             self._log.log(level, message, exc_info=bug, extra=extra)
+
+    info = partialmethod(log, logging.INFO)
+    warning = partialmethod(log, logging.WARNING)
+    error = bug = partialmethod(log, logging.ERROR)
+
+    def ended(self, about: Hashable = "") -> bool:
+        """Log whatever is said next: the state is over; return whether it had been logged."""
+        return self._said.pop(about, None) is not None
 
 
 def in_daemon_thread(function: Callable[[], T], name: str) -> Future[T]:
@@ -479,7 +453,6 @@ RetriedErrors = type[KubeError] | tuple[type[KubeError], ...]
 
 
 RETRY_BACKOFF = wait_exponential(multiplier=0.5, max=5.0)
-
 WRITE_ATTEMPTS = 5
 """Attempts of a write after conflicts, as in Karmada."""
 MET_ANOTHER = (AlreadyExistsError, ConflictError, NotFoundError)
@@ -510,19 +483,16 @@ async def retry_on_conflict(
 async def retry_until_done(what: str, call: Callable[[], Awaitable[T]]) -> T:
     """Retry a call until the server does it; a new reason why not is logged. what: for the log."""
     once = LogOnce(_log)
-
-    def log(state: RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome is not None else None
-        if not isinstance(error, UnreachableError):
-            once.warning("Waiting for API server", to=what, reason=str(error))
-
-    retrying = AsyncRetrying(
-        sleep=asyncio.sleep,
-        wait=RETRY_BACKOFF,
-        retry=retry_if_exception_type(KubeError),
-        before_sleep=log,
-    )
-    return await _retried(retrying, call)
+    retry = retry_if_exception_type(KubeError)
+    async for attempt in AsyncRetrying(sleep=asyncio.sleep, wait=RETRY_BACKOFF, retry=retry):
+        with attempt:
+            try:
+                return await call()
+            except KubeError as error:
+                if not isinstance(error, UnreachableError):
+                    once.warning("Waiting for API server", to=what, reason=str(error))
+                raise
+    raise AssertionError("unreachable")
 
 
 async def retry_on(
@@ -532,22 +502,16 @@ async def retry_on(
     pause_s: float = 0.0,
 ) -> T:
     """Retry a call that meets one of `errors`, which the last of `attempts` raises."""
-    retrying = AsyncRetrying(
+    async for attempt in AsyncRetrying(
         sleep=asyncio.sleep,
         wait=wait_fixed(pause_s),
         stop=lambda state: state.attempt_number >= attempts,
         retry=retry_if_exception_type(errors),
         reraise=True,
-    )
-    return await _retried(retrying, call)
-
-
-async def _retried(retrying: AsyncRetrying, call: Callable[[], Awaitable[T]]) -> T:
-    async def attempt() -> T:  # tenacity awaits coroutine functions only, no lambdas
-        return await call()
-
-    done: T = await retrying(attempt)
-    return done
+    ):
+        with attempt:
+            return await call()
+    raise AssertionError("unreachable")
 
 
 R = TypeVar("R")

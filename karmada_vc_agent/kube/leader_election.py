@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.errors import (
     ConflictError,
     KubeError,
@@ -158,7 +159,8 @@ class LeaderElection:
         self._failed_at: float | None = None
         self._seen: tuple[str, float] | None = None
         self._written: tuple[str, str, int] = ("", "", 0)
-        self._listeners: list[Callable[[], None]] = []
+        self.regained = Signal[[]]()
+        """Emitted when leadership is certain again after it was not."""
         self._lineage = lineage
         self._hand_over = hand_over
         self.continues_lineage = False
@@ -172,10 +174,6 @@ class LeaderElection:
     def begin_lineage(self) -> None:
         """Belong to the lineage from now on, whichever process led before."""
         self.continues_lineage = bool(self._lineage)
-
-    def on_regained(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when leadership is certain again after it was not."""
-        self._listeners.append(listener)
 
     def is_leading(self) -> bool:
         """Return whether the Lease is certainly still ours."""
@@ -233,8 +231,7 @@ class LeaderElection:
             # Not before the renewal: the lead may have become uncertain while that was under way.
             if holder == self._identity and not self._is_certain(renewed_at):
                 _log.info("Leading again", extra={"lease": f"{self._namespace}/{self._name}"})
-                for listener in self._listeners:
-                    listener()
+                self.regained.emit()
             if holder != self._identity:
                 self._renewed_at = self._failed_at = None
                 raise LeadLostError(f"{holder} now holds lease {self._namespace}/{self._name}")

@@ -331,7 +331,7 @@ class Reflector(Generic[T]):
             return self._codec.page(content)
         except ValueError:
             # Takes a tenth of a second for each megabyte: others must not wait for it.
-            page = await asyncio.to_thread(self._codec.page_by_items, content)
+            page = await asyncio.to_thread(self._codec.page, content, is_odd=True)
             return replace(page, items=[self._codec.trim(item) for item in page.items])
 
     def _accept(

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from karmada_vc_agent.kube.codec import Codec, Key, Unreadable
+from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.model.objects import Object
 
@@ -57,7 +58,8 @@ class History:
         self._away_since: float | None = None
         self._recovered_at = clock()
         self._ended = asyncio.Event()
-        self._end_listeners: list[Callable[[], None]] = []
+        self.recovered = Signal[[]]()
+        """Emitted when a client that got no answer gets answers again, and when any does."""
         self.epoch = 0
         self.time_resets = 0
         self.server = server
@@ -65,16 +67,10 @@ class History:
         self._settled_at_epoch: int | None = None
         self._second_list: asyncio.TimerHandle | None = None
         self._moved = asyncio.Event()
-        self._back_listeners: list[Callable[[], None]] = []
-        self._settled_listeners: list[Callable[[], None]] = []
-
-    def on_back(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever a reset is seen, before anything is listed."""
-        self._back_listeners.append(listener)
-
-    def on_settled(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after the second list."""
-        self._settled_listeners.append(listener)
+        self.was_reset = Signal[[]]()
+        """Emitted when a reset is seen, before anything is listed."""
+        self.settled = Signal[[]]()
+        """Emitted after the second list."""
 
     @property
     def is_in_doubt(self) -> bool:
@@ -93,23 +89,20 @@ class History:
 
     def notice(self, evidence: str) -> None:
         """Report that time was reset."""
-        is_reported = self._second_list is not None
-        self.time_resets += not is_reported
-        if not is_reported:
-            _log.warning(
-                "An API server went back in time, as after a restore from a backup; listing "
-                "everything again",
-                extra={"server": self.server, "reason": evidence},
-            )
-        if self._second_list is not None:
-            self._second_list.cancel()
-        loop = asyncio.get_running_loop()
+        before, loop = self._second_list, asyncio.get_running_loop()
         self._second_list = loop.call_later(SECOND_LIST_S, self._list_again)
         self._settled_at_epoch = None
-        if not is_reported:
-            for listener in self._back_listeners:
-                listener()
-            self._move()
+        if before is not None:
+            before.cancel()
+            return
+        self.time_resets += 1
+        _log.warning(
+            "An API server went back in time, as after a restore from a backup; listing "
+            "everything again",
+            extra={"server": self.server, "reason": evidence},
+        )
+        self.was_reset.emit()
+        self._move()
 
     def join(self, member: object) -> None:
         """Count a reflector among those that have to list."""
@@ -147,12 +140,7 @@ class History:
             return
         self._settled_at_epoch = None
         _log.info("Listed everything again", extra={"server": self.server})
-        for listener in self._settled_listeners:
-            listener()
-
-    def on_outage_end(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever any client is answered after an outage."""
-        self._end_listeners.append(listener)
+        self.settled.emit()
 
     @property
     def is_reachable(self) -> bool:
@@ -164,10 +152,6 @@ class History:
         """Return since when all clients get answers, by the clock; NEVER in an outage."""
         return self._recovered_at if self.is_reachable else NEVER
 
-    def recovered(self) -> None:
-        """Record that a client that got no answer gets answers again."""
-        self._recovered_at = self._clock()
-
     def begin_outage(self, url: str, reason: str) -> None:
         """Log that the server is unreachable, unless that was logged."""
         if self._away_since is None:
@@ -175,16 +159,19 @@ class History:
             extra = {"server": self.server, "url": url, "reason": reason}
             _log.warning("Waiting for API server", extra=extra)
 
-    def end_outage(self) -> None:
-        """Log that the server answers again if it was unreachable."""
+    def answered(self, *, was_away: bool) -> None:
+        """Record an answer; log it after an outage. was_away: the client got none before."""
+        is_first = self._away_since is not None
         if self._away_since is not None:
             away_s = round(self._clock() - self._away_since, 1)
             self._away_since = None
             self._ended.set()
             self._ended = asyncio.Event()
             _log.info("API server answers again", extra={"server": self.server, "away_s": away_s})
-            for listener in self._end_listeners:
-                listener()
+        if was_away:
+            self._recovered_at = self._clock()
+        if was_away or is_first:
+            self.recovered.emit()
 
     async def pause(self, seconds: float) -> None:
         """Wait for so long, or until an outage ends: the first client with an answer wakes all."""

@@ -341,7 +341,9 @@ def orphans(parts: Parts) -> ControllerSpec[str]:
         sources=(
             Enqueues(common.signals.work.subscribe, orphan_keys, WORKS_SETTLE_S),
             Enqueues(
-                common.clients.host.history.on_settled, lambda: (ALL_CLUSTERS,), WORKS_SETTLE_S
+                common.clients.host.history.settled.subscribe,
+                lambda: (ALL_CLUSTERS,),
+                WORKS_SETTLE_S,
             ),
         ),
     )

@@ -23,7 +23,7 @@ import hashlib
 import re
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import msgspec
@@ -138,13 +138,10 @@ class FilteringCodec(StructCodec[HostEvent]):
         super().__init__(HostEvent)
         self._takes = takes
 
-    def page(self, content: bytes) -> Page[HostEvent]:
-        """Decode one page. Raises ValueError if it cannot be read as a whole."""
-        return self._filtered(super().page(content))
-
-    def page_by_items(self, content: bytes) -> Page[HostEvent]:
-        """Decode one page item by item. Raises UnreadableError if it is not a list."""
-        return self._filtered(super().page_by_items(content))
+    def page(self, content: bytes, *, is_odd: bool = False) -> Page[HostEvent]:
+        """Decode one page, as every codec does."""
+        page = super().page(content, is_odd=is_odd)
+        return replace(page, items=[event for event in page.items if self._takes(event)])
 
     def event(self, line: bytes) -> WatchEvent[HostEvent]:
         """Decode one line of a watch. Raises UnreadableError if it is not an event."""
@@ -152,10 +149,6 @@ class FilteringCodec(StructCodec[HostEvent]):
         if change.obj is None or self._takes(change.obj):
             return change
         return WatchEvent(change.type, None, change.resource_version)
-
-    def _filtered(self, page: Page[HostEvent]) -> Page[HostEvent]:
-        items = [event for event in page.items if self._takes(event)]
-        return Page(items, page.resource_version, page.continue_token, page.unreadable)
 
 
 class PassingStore(Store[HostEvent]):

@@ -350,7 +350,7 @@ async def test_recovered_server_is_queried_only_for_what_failed(host: FakeApiSer
     host.seed(namespace("edge"))
     client = host.client()
     queue: WorkQueue[str] = WorkQueue(lambda key: key, 50.0, 1000.0)
-    client.on_recovery(queue.retry_failed)
+    client.history.recovered.subscribe(queue.retry_failed)
 
     async def reconcile(key: str) -> Requeue | None:
         await client.get("/api/v1/namespaces/edge", {"for": key})
