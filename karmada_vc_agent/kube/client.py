@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, NoReturn, Self
 
 import aiohttp
 from yarl import URL
@@ -43,8 +43,6 @@ from karmada_vc_agent.kube.store import History
 from karmada_vc_agent.kube.transport import ClientInstrument, Credentials, Timeouts
 from karmada_vc_agent.model.objects import Object
 
-T = TypeVar("T")
-
 LIST_CONNECTIONS = 4
 MANY_WATCHES = 1_000_000
 PART_OF_OWN = 16
@@ -68,8 +66,8 @@ Query = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Request(Generic[T]):
-    """One request, and the decoder of its response.
+class _Request:
+    """One request.
 
     body: encoded as JSON unless it is bytes. is_page: of a list. is_ours: whether it is for
     ourselves; what others name may need rights that we are not to have. most_bytes: of the
@@ -78,7 +76,6 @@ class _Request(Generic[T]):
 
     method: str
     path: str
-    decode: Callable[[bytes], T]
     query: Query | None = None
     body: Any = None
     as_user: str = ""
@@ -144,9 +141,10 @@ class ApiClient:
         resolver = transport.Resolver(timeouts.connect_s)
 
         def lane(limit: int, silence_s: float, total_s: float | None) -> _Lane:
-            session = transport.new_session(
-                limit, resolver, timeouts.connect_s, silence_s, total_s, user_agent
+            timeout = aiohttp.ClientTimeout(
+                total=total_s, sock_connect=timeouts.connect_s, sock_read=silence_s
             )
+            session = transport.new_session(limit, resolver, timeout, user_agent)
             return _Lane(session, FairSlots(limit, is_shared, limit // PART_OF_OWN))
 
         self._requests = lane(connections, timeouts.silence_s, timeouts.request_s)
@@ -195,15 +193,12 @@ class ApiClient:
         self, path: str, query: Query | None = None, most_bytes: int = transport.ANSWER_BYTES
     ) -> Object:
         """GET and decode. Raises UnreadableError for a page instead of the named object."""
-        decode = transport.decoder_of(path)
-        return await self._call(_Request("GET", path, decode, query, most_bytes=most_bytes))
+        return await self._object(_Request("GET", path, query, most_bytes=most_bytes))
 
     async def look_up(self, path: str) -> Object | None:
         """GET what another party named; None where there is none, or we may not see it."""
         try:
-            return await self._call(
-                _Request("GET", path, transport.decoder_of(path), is_ours=False)
-            )
+            return await self._object(_Request("GET", path, is_ours=False))
         except (NotFoundError, ForbiddenError, UnwritableError):
             return None
 
@@ -211,8 +206,8 @@ class ApiClient:
         self, path: str, obj: Any, as_user: str = "", query: Query | None = None
     ) -> Object:
         """POST and decode; as all writes: see request(), raises UnreadableError for a page."""
-        decode = transport.decoder_of_created(obj)
-        return await self._call(_Request("POST", path, decode, query, obj, as_user))
+        answer = await self._call(_Request("POST", path, query, obj, as_user))
+        return transport.decode_created(answer, obj)
 
     async def replace(
         self,
@@ -224,9 +219,8 @@ class ApiClient:
         is_terse: bool = False,
     ) -> Object:
         """PUT and decode. is_terse: return the new metadata, in an object that may have more."""
-        decode = transport.decoder_of(path)
         accept = ONE_METADATA_ONLY if is_terse else JSON
-        return await self._call(_Request("PUT", path, decode, query, obj, as_user, accept=accept))
+        return await self._object(_Request("PUT", path, query, obj, as_user, accept=accept))
 
     async def merge_patch(
         self,
@@ -238,10 +232,9 @@ class ApiClient:
         is_terse: bool = False,
     ) -> Object:
         """PATCH with a JSON merge patch and decode; as `replace`."""
-        decode = transport.decoder_of(path)
         accept = ONE_METADATA_ONLY if is_terse else JSON
-        return await self._call(
-            _Request("PATCH", path, decode, query, patch, as_user, MERGE_PATCH, accept)
+        return await self._object(
+            _Request("PATCH", path, query, patch, as_user, MERGE_PATCH, accept)
         )
 
     async def server_side_apply(
@@ -254,15 +247,11 @@ class ApiClient:
         query = {"fieldManager": manager, "force": "true" if is_forced else "false"}
         if is_dry:
             query["dryRun"] = "All"
-        decode = transport.decoder_of(path)
-        return await self._call(
-            _Request("PATCH", path, decode, query, obj, content_type=APPLY_PATCH)
-        )
+        return await self._object(_Request("PATCH", path, query, obj, content_type=APPLY_PATCH))
 
     async def delete(self, path: str, options: Object | None = None, as_user: str = "") -> None:
         """DELETE; options: DeleteOptions. Raises UnreadableError for a page."""
-        decode = transport.decoder_of(path, or_status=True)
-        await self._call(_Request("DELETE", path, decode, None, options, as_user))
+        await self._object(_Request("DELETE", path, None, options, as_user))
 
     async def delete_same(
         self, path: str, live: Object, as_user: str = "", *, is_unchanged: bool = False
@@ -311,9 +300,7 @@ class ApiClient:
         """
         patience = RETRIES_OF_429 if is_patient else 0
         return await self._call(
-            _Request(
-                method, path, bytes, query, body, as_user, content_type, accept, patience=patience
-            )
+            _Request(method, path, query, body, as_user, content_type, accept, patience=patience)
         )
 
     async def read_page(
@@ -325,21 +312,25 @@ class ApiClient:
     ) -> bytes:
         """GET one page of a list; after a CutOffError a smaller page may succeed."""
         return await self._call(
-            _Request("GET", path, bytes, query, accept=accept, is_page=True, most_bytes=most_bytes)
+            _Request("GET", path, query, accept=accept, is_page=True, most_bytes=most_bytes)
         )
 
     async def get_if_changed(
         self, path: str, etag: str | None, accept: str = JSON
     ) -> tuple[Object, str | None] | None:
         """GET unless the server still has this ETag (then None); returns object and ETag."""
-        request = _Request("GET", path, bytes, accept=accept, etag=etag)
+        request = _Request("GET", path, accept=accept, etag=etag)
         response, content = await self._send(request, None)
         if response.status == 304:
             return None
         transport.check_success(response.status)
         return transport.decode_object(content), response.headers.get("ETag")
 
-    async def _call(self, request: _Request[T]) -> T:
+    async def _object(self, request: _Request) -> Object:
+        answer = await self._call(request)
+        return transport.decode(answer, request.path, or_status=request.method == "DELETE")
+
+    async def _call(self, request: _Request) -> bytes:
         """Send a request, and repeat it while the server answers 429."""
         _check(request.path)
         content = transport.encode_body(request.body)
@@ -354,11 +345,11 @@ class ApiClient:
                 await asyncio.sleep(error.retry_after_s)
             else:
                 transport.check_success(response.status)
-                return request.decode(answer)
+                return answer
         raise AssertionError("unreachable")
 
     async def _send(
-        self, request: _Request[Any], content: bytes | None
+        self, request: _Request, content: bytes | None
     ) -> tuple[aiohttp.ClientResponse, bytes]:
         await self._limit.wait()
         lane = self._lists if request.is_page else self._requests
@@ -376,7 +367,7 @@ class ApiClient:
             raise refusal
 
     async def _exchange(
-        self, lane: _Lane, request: _Request[Any], content: bytes | None
+        self, lane: _Lane, request: _Request, content: bytes | None
     ) -> tuple[aiohttp.ClientResponse, bytes]:
         started, code = time.monotonic(), "<error>"
         try:
@@ -413,18 +404,19 @@ class ApiClient:
                 yield line
 
     async def _watch(self, path: str, query: Query) -> AsyncGenerator[bytes, None]:
-        started, code = time.monotonic(), "<error>"
-        has_begun = False
+        started, code, has_begun = time.monotonic(), "<error>", False
         self.instrument.watched(path)
+        query = {**query, "watch": "true"}
+        if self._watch_slots.are_scarce:
+            query["timeoutSeconds"] = str(SHORT_WATCH_S)
         try:
-            query = {**query, "watch": "true"}
-            if self._watch_slots.are_scarce:
-                query["timeoutSeconds"] = str(SHORT_WATCH_S)
             options = self._options(query, {})
             async with self._watches.session.get(self._url(path), **options) as response:
                 code = str(response.status)
                 self.instrument.answered("GET", code, time.monotonic() - started)
-                await self._accept_watch(response, path)
+                if response.status != 200:
+                    await self._refuse_watch(response, path)
+                self.denials.granted("GET", path, watches=True)
                 self._answered()
                 has_begun = True
                 self._watched.add(response)
@@ -442,11 +434,8 @@ class ApiClient:
             # Proxies cut streams: a broken one says nothing about the server.
             raise self._lost(error, started, is_begun=has_begun, may_break=True) from error
 
-    async def _accept_watch(self, response: aiohttp.ClientResponse, path: str) -> None:
-        """Raise the error in the response to a watch, if any."""
-        if response.status == 200:
-            self.denials.granted("GET", path, watches=True)
-            return
+    async def _refuse_watch(self, response: aiohttp.ClientResponse, path: str) -> NoReturn:
+        """Raise the error in the response to a watch."""
         answer = await transport.read_body(response)
         if response.status < 400:
             raise UnreadableError(f"unexpected status {response.status} of a watch")

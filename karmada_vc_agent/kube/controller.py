@@ -652,9 +652,9 @@ class Controller(Generic[K]):
 
     def _back_off(self, key: K, error: Exception) -> None:
         """Enqueue a key with back-off: its own, or the one of a dependency that it shares."""
-        is_shared = isinstance(error, RetryError)
-        self.queue.wait_for(key, error.dependencies if is_shared else ())
-        if not is_shared or error.is_own:
+        retry = error if isinstance(error, RetryError) else RetryError("")
+        self.queue.wait_for(key, retry.dependencies)
+        if retry.is_own:
             self.queue.add_rate_limited(key)
 
     def _about(self, key: K, reason: str) -> dict[str, str]:
