@@ -108,23 +108,19 @@ HELD_CHECK_S = 0.05
 """How often groups that are held are checked: what they computed lately counts less and less."""
 
 
+@dataclass(slots=True)
 class ControllerInstrument:
-    """Hooks for the metrics of a queue and of the reconciles of its keys; these do nothing."""
+    """Hooks for the metrics of a queue and of the reconciles of its keys; these do nothing.
 
-    def added(self) -> None:
-        """Count a key added."""
+    added, retried: a key. taken, done: how many seconds a key waited, and was processed. ended: a
+    reconcile; result: success, requeue_after, error, panic; and its seconds.
+    """
 
-    def retried(self) -> None:
-        """Count a retry of a key."""
-
-    def taken(self, waited_s: float) -> None:
-        """Record how long a key waited."""
-
-    def done(self, worked_s: float) -> None:
-        """Record how long a key was processed."""
-
-    def ended(self, result: str, took_s: float) -> None:
-        """Count a reconcile; result: success, requeue_after, error, panic."""
+    added: Callable[[], None] = lambda: None
+    retried: Callable[[], None] = lambda: None
+    taken: Callable[[float], None] = lambda _waited_s: None
+    done: Callable[[float], None] = lambda _worked_s: None
+    ended: Callable[[str, float], None] = lambda _result, _took_s: None
 
 
 class WorkQueue(Generic[K]):
