@@ -82,10 +82,7 @@ class _SharedBackOff(Generic[K]):
         self._checks[dependency] = loop.call_later(delay_s, self._check, dependency, delay_s, sent)
 
     def _check(self, dependency: Hashable, delay_s: float, sent: Iterable[K]) -> None:
-        """Send the next key unless one is pending that was sent, and again after twice the delay.
-
-        One that waits for an answer without end holds a worker: the others are not to as well.
-        """
+        """Send the next key unless one that was sent still holds a worker; later check again."""
         if not any(map(self._is_pending, sent)):
             sent = (self._send_next(self._keys[dependency]),)
         self._check_later(dependency, 2 * delay_s, sent)
@@ -126,14 +123,14 @@ class ControllerInstrument:
 class WorkQueue(Generic[K]):
     """Keys waiting to be processed; one that is added meanwhile waits until that is done.
 
-    Groups alternate. A key that fails waits for its group and what else it names, its dependencies,
-    and is retried when one of these changes. Meanwhile it backs off by itself, or with the keys of
-    its group that wait for the same dependency, or it is not retried at all.
+    Groups alternate. A key that fails is retried when its group or one of its dependencies changes.
+    Meanwhile it backs off by itself, with the keys of its group that wait for the same dependency,
+    or not at all.
 
     base_delay_s, max_delay_s: the back-off of add_rate_limited, doubled by each failure.
     new_retries: creates the rate limit for retries of one group. at_once: how many keys of one
-    group are processed concurrently; 0 = no limit. clock: for metrics. loop_time: a group that
-    exceeds its share of it waits while another group, that does not, has a key here.
+    group are processed concurrently; 0 = no limit. loop_time: a group that exceeds its share of it
+    waits while another group, that does not, has a key here.
     """
 
     def __init__(
@@ -457,19 +454,18 @@ class Retries(Generic[K]):
         def pass_on() -> None:
             nonlocal next_at
             next_at = asyncio.get_running_loop().time() + RETRIES_EVERY_S
-            dependencies = collected.copy()
+            queue.changed(set(collected))
             collected.clear()
-            queue.changed(dependencies)
 
         def changed(dependencies: Collection[Hashable]) -> None:
-            is_scheduled = bool(collected)
+            loop, is_scheduled = asyncio.get_running_loop(), bool(collected)
             collected.update(dependencies)
-            if collected and not is_scheduled:
-                loop = asyncio.get_running_loop()
-                if loop.time() < next_at:
-                    loop.call_at(next_at, pass_on)
-                else:
-                    pass_on()
+            if is_scheduled or not collected:
+                return
+            if loop.time() < next_at:
+                loop.call_at(next_at, pass_on)
+            else:
+                pass_on()
 
         self.subscribe(changed)
 
@@ -487,10 +483,7 @@ RELIEVED_AFTER_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """Reconcile the same key again after a delay.
-
-    math.inf: only when its group or one of its dependencies changes.
-    """
+    """Reconcile the key again after a delay; math.inf: when its group or a dependency changes."""
 
     after_s: float = math.inf
     dependencies: tuple[Hashable, ...] = ()
@@ -499,7 +492,7 @@ class Requeue:
 class RetryError(Exception):
     """Something is not as required yet; the key backs off. `str()` says what.
 
-    dependencies: what other keys wait for as well; all that wait for one share one back-off.
+    dependencies: what other keys wait for as well; those with the same first one share a back-off.
     is_own: whether there is also a reason specific to this key, with a back-off of its own.
     """
 
@@ -519,13 +512,12 @@ class NotReadyError(RetryError):
 class ControllerSpec(Generic[K]):
     """All that there is to say of a controller.
 
-    workers: how many keys are worked on at once; slow ones do not count where the queue has a bound
-    for each group (`at_once`). switch: the name by which it is switched off; None = it always runs.
-    by_cluster: whether the group of a key is a virtual cluster. initial_keys, initial_delay_s: what
-    is enqueued at the start, and after how long. settles_s: how long keys wait that no change
-    enqueues. sources: what enqueues keys. resync_keys: all keys of some groups, for when nothing
-    cached of them is valid any more. ready: what is waited for at the start. runs: what else runs
-    for it, from before that; name -> coroutine.
+    workers: keys worked on at once; slow ones do not count where the queue has `at_once`. switch:
+    the name by which it is switched off; None = it always runs. by_cluster: whether the group of a
+    key is a virtual cluster. initial_delay_s, settles_s: how long the first keys wait, and all that
+    no change enqueues. resync_keys: all keys of some groups, for when nothing cached of them is
+    valid any more. ready: what is waited for at the start. runs: what else runs for it, from before
+    that; name -> coroutine.
     """
 
     name: str
@@ -548,10 +540,7 @@ KEYS_REMEMBERED = 65536
 
 
 class Controller(Generic[K]):
-    """Runs `reconcile` for the keys of a queue; the only place that logs its failures.
-
-    What is not logged for each key, as an outage, is in `failed_by`.
-    """
+    """Runs `reconcile` for the keys of a queue; the only place that logs its failures."""
 
     def __init__(self, spec: ControllerSpec[K]) -> None:
         self.spec = spec
@@ -562,7 +551,7 @@ class Controller(Generic[K]):
         self.succeeded = 0
         """The number of keys that were reconciled without an error."""
         self.failed_by = ""
-        """Why the last key was not, "" if it was."""
+        """Why the last key was not, "" if it was; an outage is not logged for each key."""
 
     def connect(self) -> None:
         """Enqueue for changes from now on."""

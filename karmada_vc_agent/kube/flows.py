@@ -51,10 +51,7 @@ def current() -> Hashable:
 
 @contextmanager
 def of(flow: Hashable) -> Iterator[None]:
-    """Have this task, and those that it starts, belong to a flow.
-
-    So whatever is limited divides itself among flows, and no caller computes a share.
-    """
+    """Have this task, and those that it starts, belong to a flow, which shares what is limited."""
     token = _flow.set(flow or OWN)
     try:
         yield
@@ -69,10 +66,7 @@ async def run(flow: Hashable, work: Callable[[], Awaitable[T]]) -> T:
 
 
 class SharedLock(asyncio.Lock):
-    """A lock of several flows. What is done under it is of the agent itself.
-
-    Otherwise all that wait for the lock would wait for a slot of the one flow that holds it.
-    """
+    """A lock of several flows. Its holder counts as the agent itself, for whom no flow waits."""
 
     _token: Token[Hashable]
 
@@ -88,10 +82,8 @@ class SharedLock(asyncio.Lock):
 class FairSlots:
     """A semaphore that flows share: waiters of each in rotation, and the agent itself after any.
 
-    A flow may hold no more than is free at that time: of 16 slots four slow flows hold 15, and the
-    last one is of the agent itself. is_shared: whether there are several virtual clusters; one that
-    is alone may hold all slots but one, as the agent itself always may. of_own: slots that only
-    the agent itself may take.
+    A flow may hold no more than is free at that time; one that is alone (is_shared is False) all
+    but one, as the agent itself always may. of_own: slots that only the agent itself may take.
     """
 
     def __init__(
@@ -190,10 +182,7 @@ class TokenBucket:
         return max(0.0, -self._tokens / self._qps)
 
     def try_take(self, *, owes: bool = False) -> bool:
-        """Take one token if there is one now.
-
-        owes: owe it otherwise, up to a burst: a flow above the rate gets none at all.
-        """
+        """Take one token if there is one now; owes: owe it otherwise, up to a burst."""
         if self.reserve() <= 0:
             return True
         self._tokens = max(self._tokens, -float(self._burst)) if owes else self._tokens + 1.0
@@ -243,13 +232,14 @@ ENDPOINT_CONNECTIONS = 32
 def raise_file_limit() -> int:
     """Raise the limit of open files as far as allowed and sensible; return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
-    if soft == resource.RLIM_INFINITY or soft >= limit:
-        return MOST_FILES if soft == resource.RLIM_INFINITY else soft
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-        return limit
-    return soft
+    infinite = resource.RLIM_INFINITY
+    soft_limit, most = (MOST_FILES if each == infinite else each for each in (soft, hard))
+    limit = min(most, MOST_FILES)
+    if soft_limit < limit:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+            return limit
+    return soft_limit
 
 
 DECAY_S = 1.0
@@ -261,8 +251,7 @@ class LoopTime:
     """The time that flows compute in the event loop.
 
     share_of: flow -> seconds of each second that it may compute while others wait; 0 = no bound,
-    None = a flow that is not counted.
-    on_held: called with a flow that waits for others, at most once in REPORTED_EVERY_S.
+    None = not counted. on_held: called with a flow that waits, once in REPORTED_EVERY_S.
     """
 
     def __init__(
@@ -359,10 +348,7 @@ class LogOnce:
         about: Hashable = "",
         **extra: object,
     ) -> None:
-        """Log unless that was said last; what else it has is no news, except its reason.
-
-        bug: is logged with its traceback.
-        """
+        """Log unless that was said last, with that reason; bug: logged with its traceback."""
         reason = str(extra.get("reason", "")) if bug is None else repr(bug)
         if self._said.get(about) != (message, reason):
             self._said[about] = (message, reason)
@@ -418,8 +404,7 @@ class Supervisor:
         name: str = "",
     ) -> asyncio.Task[None]:
         """Start a task that runs a part under supervision."""
-        name = name or kind
-        return group.create_task(self.keep(kind, run, name), name=name)
+        return group.create_task(self.keep(kind, run, name), name=name or kind)
 
     async def keep(self, kind: str, run: Callable[[], Awaitable[None]], name: str = "") -> None:
         """Run a part until it ends by itself or is cancelled. kind: counted. name: for the log."""
@@ -427,20 +412,15 @@ class Supervisor:
         while True:
             started = time.monotonic()
             try:
-                await run()
+                return await run()
             except Exception:  # noqa: BLE001 - a part must not cost the others
-                if time.monotonic() - started > CALM_S:
-                    failures = 0
+                failures = 0 if time.monotonic() - started > CALM_S else failures
                 low, high = RESTART_BACKOFF_S
                 pause_s = min(high, low * 2 ** min(failures, 10))
                 failures += 1
                 self._on_restart(kind)
-                _log.exception(
-                    "Restarting a part that failed",
-                    extra={"part": name or kind, "pause_s": pause_s},
-                )
-            else:
-                return
+                extra = {"part": name or kind, "pause_s": pause_s}
+                _log.exception("Restarting a part that failed", extra=extra)
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
 
 
@@ -467,8 +447,8 @@ async def retry_on_conflict(
 ) -> T:
     """Write according to the live object; on a conflict read it again and retry, without a pause.
 
-    live: None if there is no object; then NotFoundError is about its resource or namespace, and is
-    raised. Raises the error of the last of `WRITE_ATTEMPTS`, and whatever else the calls raise.
+    live: None if there is no object; then NotFoundError is about its resource or namespace. Raises
+    it, the error of the last of `WRITE_ATTEMPTS`, and whatever else the calls raise.
     """
     for _ in range(WRITE_ATTEMPTS - 1):
         try:
@@ -518,10 +498,9 @@ R = TypeVar("R")
 
 
 async def for_each(items: Iterable[T], call: Callable[[T], Awaitable[R]]) -> list[R]:
-    """Return the results of a call for each item, in order; one that fails stops no other.
+    """Return the results of a call for each item, in order; only an outage stops at once.
 
     Raises the first error at the end; one that an administrator intends only if there is no other.
-    An outage concerns all that would follow, and is raised at once.
     """
     results: list[R] = []
     errors: list[Exception] = []

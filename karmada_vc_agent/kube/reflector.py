@@ -1,9 +1,8 @@
 """Lists and watches one resource into a Store, and continues after every fault.
 
-A list resumes after an outage with the page it was at, a watch where it was. It starts over with a
-list only where the server no longer has that version (410), or where its time was reset. Watches
-from a future version are silent, so after a watch without events, and after a lost connection, one
-small request reads the version of the server.
+A list resumes after an outage with the page it was at, a watch where it was, unless the server no
+longer has that version (410), or its time was reset. Watches from a future version are silent, so
+after a watch without events, or a lost connection, a small request reads the server's version.
 """
 
 import asyncio
@@ -13,8 +12,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
-
-import orjson
 
 from karmada_vc_agent.kube.client import JSON, METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.codec import Codec, Page, Unreadable, WatchEvent
@@ -31,8 +28,8 @@ from karmada_vc_agent.kube.errors import (
     watch_error,
 )
 from karmada_vc_agent.kube.flows import LogOnce
-from karmada_vc_agent.kube.store import Store, is_lower, is_of_storage
-from karmada_vc_agent.kube.transport import check_version, decode_object
+from karmada_vc_agent.kube.store import Store, is_lower
+from karmada_vc_agent.kube.transport import ANSWER_BYTES, check_version, decode_object
 from karmada_vc_agent.model.objects import dig
 
 T = TypeVar("T")
@@ -65,13 +62,9 @@ class PageSize:
         self._most = min(PAGE_SIZE, self._most + max(1, self._most // 4))
         self.limit = max(1, min(self._most, fitting))
 
-    def was_cut_off(self) -> None:
-        """Record a page that stalled or broke off."""
-        self.limit = self._most = max(1, self.limit // 2)
-
-    def was_too_large(self) -> None:
-        """Record a page that was too large."""
-        self.limit = self._most = max(1, min(FEW_OBJECTS, self.limit // 2))
+    def was_cut_off(self, most: int = PAGE_SIZE) -> None:
+        """Record a page that stalled or broke off, or was too large: request half of it."""
+        self.limit = self._most = max(1, min(most, self.limit // 2))
 
 
 async def read_page(
@@ -79,16 +72,15 @@ async def read_page(
 ) -> bytes:
     """Read a page of as many objects as fit. Raises ApiError, UnreachableError."""
     while True:
-        limit = size.limit
-        paged_query = {**query, "limit": str(limit)}
+        is_one = size.limit == 1
+        paged_query = {**query, "limit": str(size.limit)}
         try:
-            if limit == 1:
-                return await client.read_page(path, paged_query, accept)
-            return await client.read_page(path, paged_query, accept, LARGEST_PAGE_BYTES)
+            most = ANSWER_BYTES if is_one else LARGEST_PAGE_BYTES
+            return await client.read_page(path, paged_query, accept, most)
         except TooLargeError:
-            if limit == 1:
+            if is_one:
                 raise
-            size.was_too_large()
+            size.was_cut_off(FEW_OBJECTS)
         except CutOffError:
             size.was_cut_off()
             raise
@@ -102,13 +94,6 @@ class _Listing(Generic[T]):
     objects: list[T] = field(default_factory=list)
     unreadable: list[Unreadable] = field(default_factory=list)
     token: str = ""
-
-    def add(self, page: Page[T]) -> bool:
-        """Add a page; return whether it was the last one."""
-        self.objects += page.items
-        self.unreadable += page.unreadable
-        self.token = page.continue_token
-        return not self.token
 
 
 _log = logging.getLogger(__name__)
@@ -125,9 +110,8 @@ class Reflector(Generic[T]):
 
     is_direct: whether its versions are surely of the API server, and not of one behind it.
     is_absent: whether the API server says that it does not serve the resource. forbidden_s: the
-    longest pause while the server forbids it. rests: whether no watch is open while there is
-    nothing; then it is listed again as often as a watch would be opened, or by `check`. is_short:
-    whether lists are short, and need not wait for long ones.
+    longest pause while the server forbids it. rests: open no watch while there is nothing, but list
+    as often, or by `check`. is_short: lists are short, and need not wait for long ones.
     """
 
     def __init__(
@@ -194,7 +178,8 @@ class Reflector(Generic[T]):
                     await self._rest()
                     failures = 0
                     continue
-                if await self._watch_until_in_doubt():
+                watch = await self._until_new_epoch(self._watch())
+                if watch is None or watch.result():
                     failures = 0
                     continue
             except KubeError as error:
@@ -202,7 +187,7 @@ class Reflector(Generic[T]):
                 if isinstance(error, ForbiddenError):
                     longest_s = self._forbidden_s
             except Exception as error:  # noqa: BLE001 - a resource must not cost the others
-                self._version = None
+                self._version = self._listing = None
                 self._client.instrument.failed(self.path, "watch")
                 text = "Failed to watch; listing again"
                 self._once.bug(text, error, server=self._client.name, path=self.path)
@@ -271,10 +256,9 @@ class Reflector(Generic[T]):
         query = {**self._query, "limit": "1"}
         answer = await self._client.read_page(self.path, query, METADATA_ONLY)
         try:
-            version = str(dig(orjson.loads(answer), "metadata", "resourceVersion") or "")
-        except orjson.JSONDecodeError:
-            version = ""
-        if not is_of_storage(version):
+            version = dig(decode_object(answer), "metadata", "resourceVersion")
+            check_version(version)
+        except UnreadableError:
             self._version = None  # a list takes what can be read of it
             return
         self.failure = ""
@@ -297,20 +281,19 @@ class Reflector(Generic[T]):
             self._client.instrument.listed(self.path)
             listing = self._listing = _Listing(epoch)
         try:
-            while not listing.add(page := await self._read_page(listing.token)):
-                pass
-        except UnreachableError:
-            raise  # its token is valid for minutes
-        except NotServedError:
-            self._listing = None
-            if await self._is_absent():
+            while True:
+                page = await self._read_page(listing.token)
+                listing.objects += page.items
+                listing.unreadable += page.unreadable
+                if not page.continue_token:
+                    break
+                listing.token = page.continue_token
+        except KubeError as error:
+            if not isinstance(error, UnreachableError):  # then its token is valid for minutes
+                self._listing = None
+            if isinstance(error, NotServedError) and await self._is_absent():
                 self.store.replace_all([])
-                self._client.history.listed(self, epoch)
-                self._synced.set()
-                self._answered.set()
-            raise
-        except Exception:
-            self._listing = None
+                self._listed(epoch)
             raise
         self._listing = None
         self._accept(listing.objects, listing.unreadable, page, epoch)
@@ -347,12 +330,15 @@ class Reflector(Generic[T]):
                 epoch = min(history.epoch, epoch + 1)  # this list is its first one after that
         self.store.replace_all(objects, page.resource_version, unreadable, is_back=is_back)
         self._epoch = epoch
-        history.listed(self, epoch)
+        self._listed(epoch)
         self._name_unreadable()
         self._is_back = False
         self._version = self._seen = page.resource_version
         self.failure = ""
         self._once.ended()
+
+    def _listed(self, epoch: int) -> None:
+        self._client.history.listed(self, epoch)
         self._synced.set()
         self._answered.set()
 
@@ -364,17 +350,12 @@ class Reflector(Generic[T]):
         is_ahead = self.store.is_ahead_of(objects, version)
         return f"{self.path} has objects at older versions" if is_ahead else ""
 
-    async def _watch_until_in_doubt(self) -> bool:
-        """Return whether any event arrived, or everything has to be listed again."""
-        watch = await self._until_new_epoch(self._watch())
-        return watch.result() if watch is not None else True
-
     async def _until_new_epoch(
         self, call: Coroutine[Any, Any, R], timeout_s: float | None = None
     ) -> asyncio.Task[R] | None:
-        """Return the task of a call once it ends, None if everything has to be listed again first.
+        """Return the task of a call once it ends; None after timeout_s, or if all is listed again.
 
-        timeout_s: then None as well, None = without end. A call that has not ended is cancelled.
+        A call that has not ended is cancelled.
         """
         task = asyncio.ensure_future(call)
         doubt = asyncio.ensure_future(self._client.history.wait_new_epoch(self._epoch))

@@ -47,10 +47,9 @@ NEVER = float("inf")
 class History:
     """The history of one API server, shared by all of its clients and reflectors.
 
-    A watch from a version that a server no longer has, as after a restore, is silent forever. So a
-    reader that sees a version lower than before reports it. Then everything is listed again at
-    once, and once more after a pause: until then the server is in doubt, and nothing is deleted
-    based on its answers.
+    A watch from a version that a server no longer has, as after a restore, is silent forever. So
+    once a version is lower than before, everything is listed again at once, and once more after a
+    pause: until then the server is in doubt, and nothing is deleted based on its answers.
     """
 
     def __init__(self, server: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -78,10 +77,7 @@ class History:
         return self._second_list is not None or self._settled_at_epoch is not None
 
     def check(self, before: str, version: str, what: str, epoch: int) -> bool:
-        """Compare a version with a later one of the same thing; report it if lower.
-
-        epoch: in which `before` was seen; earlier epochs are no evidence any more.
-        """
+        """Report a version that is lower than before; epoch: in which `before` was seen."""
         is_back = is_lower(version, before) and epoch == self.epoch
         if is_back:
             self.notice(f"{what} was at version {before} and is at {version}")
@@ -183,10 +179,8 @@ class History:
 
 def doubt_of(*histories: History) -> str:
     """Return which of some servers may have been reset, as text; "" if none."""
-    doubtful = (each.server for each in histories if each.is_in_doubt)
-    return next(
-        (f"{server} went back in time and is being listed again" for server in doubtful), ""
-    )
+    text = " went back in time and is being listed again"
+    return next((each.server + text for each in histories if each.is_in_doubt), "")
 
 
 T = TypeVar("T")
@@ -208,10 +202,8 @@ def is_echo(old: Object | None, new: Object | None) -> bool:
 class Store(Generic[T]):
     """Objects by (namespace, name); indexes map a name to the keys an object appears under.
 
-    Fed by a reflector, and by writers with the server's answers (`observe`), so that the next
-    reconcile does not plan against a stale copy; what is older than the stored object is dropped.
-    An unreadable object is not a deleted one: its cached state stays. If an index or a handler
-    fails at an object, only that index or handler misses it.
+    Fed by a reflector, and by writers with the server's answers (`observe`); what is older than the
+    stored object is dropped. An unreadable object is not a deleted one: its cached state stays.
 
     on_replaced: called after each list, with whether the time of the server was reset.
     on_observed: called with what was stored although no watch has reported it.
@@ -294,9 +286,8 @@ class Store(Generic[T]):
         """Store a fuller copy of the same version of an object; handlers are not notified."""
         key = self.codec.key(obj)
         old = self._objects.get(key)
-        if old is None or self.codec.uid(old) != self.codec.uid(obj):
-            return
-        if not self._is_older(obj, old):
+        is_same = old is not None and self.codec.uid(old) == self.codec.uid(obj)
+        if old is not None and is_same and not self._is_older(obj, old):
             self._put(key, old, obj)
 
     def put_back(self, obj: T) -> None:
@@ -346,9 +337,7 @@ class Store(Generic[T]):
         if key not in self._seeded:
             return False
         self._seeded.discard(key)
-        old = self._objects[key]
-        self._drop(key, old)
-        self._notify(old, None)
+        self._drop(key, self._objects[key])
         return True
 
     def doubt(self, item: Unreadable) -> None:
@@ -361,7 +350,6 @@ class Store(Generic[T]):
         old = self._objects.get(key)
         if old is not None and self.codec.uid(old) == uid:
             self._drop(key, old)
-            self._notify(old, None)
 
     def is_ahead_of(self, objects: Iterable[T], version: str) -> bool:
         """Return whether a list has an older version of an object than was cached before it."""
@@ -384,8 +372,8 @@ class Store(Generic[T]):
         """Replace the content by a new list at `version`; handlers see the differences only.
 
         Objects from answers that are newer than the list stay: the watch continues before them.
-        unreadable: what else is in the list; one without a name may be any cached object, so none
-        is removed. is_back: the server was reset, so earlier versions mean nothing.
+        unreadable: what else is in the list; one without a name may be any cached object. is_back:
+        the server was reset, so earlier versions mean nothing.
         """
         self.listed_version = version
         if is_back:
@@ -399,7 +387,6 @@ class Store(Generic[T]):
             if not (key in self._unreported and is_lower(version, self._version(old))):
                 self._deleted_uids.append(self.codec.uid(old))
                 self._drop(key, old)
-                self._notify(old, None)
         for key, obj in listed.items():
             cached = self._objects.get(key)
             is_new = cached is None or self._version(cached) != self._version(obj)
@@ -424,26 +411,25 @@ class Store(Generic[T]):
         return is_same and is_lower(self._version(first), self._version(second))
 
     def _put(self, key: Key, old: T | None, obj: T) -> None:
-        if self._index_keys:
-            if old is not None:
-                self._unindex(key, old)
-            for name in self._index_keys:
-                for value in self._values(name, obj):
-                    self._indexed[name][value].add(key)
+        if old is not None:
+            self._unindex(key, old)
+        for name in self._index_keys:
+            for value in self._values(name, obj):
+                self._indexed[name][value].add(key)
         self._objects[key] = obj
 
     def _drop(self, key: Key, old: T) -> None:
         self._unindex(key, old)
         del self._objects[key]
+        self._notify(old, None)
 
     def _unindex(self, key: Key, obj: T) -> None:
         for name in self._index_keys:
             for value in self._values(name, obj):
-                keys = self._indexed[name].get(value)
-                if keys:
-                    keys.discard(key)
-                    if not keys:
-                        del self._indexed[name][value]
+                keys = self._indexed[name][value]
+                keys.discard(key)
+                if not keys:
+                    del self._indexed[name][value]
 
     def _values(self, index: str, obj: T) -> set[str]:
         """Return the values of an object in an index; none if the index fails at it."""
@@ -463,8 +449,8 @@ class Store(Generic[T]):
         """Count a bug of an index or handler; log its traceback once for each object."""
         name = "/".join(self.codec.key(obj)) if obj is not None else ""
         self.on_fault(part.partition(" ")[0])
-        text = "Failed to handle an object"
-        self._faults.bug(text, error, about=(part, name), part=part, object=name)
+        about = (part, name)
+        self._faults.bug("Failed to handle an object", error, about=about, part=part, object=name)
 
     def _notify(self, old: T | None, new: T | None) -> None:
         obj = new if new is not None else old
