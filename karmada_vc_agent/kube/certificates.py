@@ -29,7 +29,6 @@ class Certificate:
 
     @property
     def lifetime_s(self) -> float:
-        """Return its total lifetime in seconds."""
         return (self.not_after - self.not_before).total_seconds()
 
     def remaining(self, now: datetime) -> float:
@@ -100,7 +99,6 @@ def serving_context() -> ssl.SSLContext:
 
 
 def _self_signed() -> bytes:
-    """Return key and certificate in PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, SERVING_NAME)])
     now = datetime.now(UTC)

@@ -89,7 +89,6 @@ class _Request:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Return all headers but those of the credential."""
         headers = {"Content-Type": self.content_type, "Accept": self.accept}
         if self.as_user:
             headers["Impersonate-User"] = self.as_user
@@ -164,7 +163,6 @@ class ApiClient:
 
     @property
     def credentials(self) -> Credentials:
-        """The API server and our identity there."""
         return self._credentials
 
     @credentials.setter
@@ -185,7 +183,6 @@ class ApiClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections."""
         for lane in (self._requests, self._lists, self._watches):
             await lane.session.close()
 
@@ -331,7 +328,6 @@ class ApiClient:
         return transport.decode(answer, request.path, or_status=request.method == "DELETE")
 
     async def _call(self, request: _Request) -> bytes:
-        """Send a request, and repeat it while the server answers 429."""
         _check(request.path)
         content = transport.encode_body(request.body)
         waited_s = 0.0
@@ -435,7 +431,6 @@ class ApiClient:
             raise self._lost(error, started, is_begun=has_begun, may_break=True) from error
 
     async def _refuse_watch(self, response: aiohttp.ClientResponse, path: str) -> NoReturn:
-        """Raise the error in the response to a watch."""
         answer = await transport.read_body(response)
         if response.status < 400:
             raise UnreadableError(f"unexpected status {response.status} of a watch")

@@ -5,7 +5,6 @@ strings.
 """
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -88,7 +87,7 @@ def brackets(content: bytes) -> Iterator[int]:
         place = _TO_BRACKET.match(content, place.end())
 
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Any)
 Key = tuple[str, str]
 
 _CUT = f"nested deeper than {READ_LEVELS} levels; deeper values are read as null"
@@ -187,8 +186,11 @@ def split_page(content: bytes) -> tuple[Object, list[msgspec.Raw]]:
     return head, answer.items or []
 
 
-class Codec(ABC, Generic[T]):
-    """Decodes one type of objects for a reflector."""
+class Codec(Generic[T]):
+    """Decodes one type of objects for a reflector: structs of model/core.py, read-only."""
+
+    def __init__(self, kind: type[T]) -> None:
+        self._decoder = msgspec.json.Decoder(kind)
 
     def page(self, content: bytes, *, is_odd: bool = False) -> Page[T]:
         """Decode one page. Raises ValueError if it cannot be read as a whole.
@@ -245,22 +247,26 @@ class Codec(ABC, Generic[T]):
         kept = obj if kind == "DELETED" else self.trim(obj)
         return WatchEvent(kind, kept, self.resource_version(obj), unreadable=fault)
 
-    @abstractmethod
     def _decode(self, content: bytes, read: _Read) -> tuple[T | None, Unreadable | None]:
         """Return an object, and why it cannot be read, or only in part."""
+        try:
+            return self._decoder.decode(content), None
+        except _STRUCT_FAULTS as error:
+            obj, partial = read(content)
+            return None, _unreadable(obj, partial or str(error))
 
     def trim(self, obj: T) -> T:
         """Return what is kept of an object; once for one that was trimmed already."""
         return obj
 
-    @abstractmethod
-    def key(self, obj: T) -> Key: ...
+    def key(self, obj: T) -> Key:
+        return obj.metadata.namespace, obj.metadata.name
 
-    @abstractmethod
-    def resource_version(self, obj: T) -> str: ...
+    def resource_version(self, obj: T) -> str:
+        return str(obj.metadata.resource_version)
 
-    @abstractmethod
-    def uid(self, obj: T) -> str: ...
+    def uid(self, obj: T) -> str:
+        return str(obj.metadata.uid)
 
 
 class RawCodec(Codec[Object]):
@@ -304,33 +310,6 @@ class RawCodec(Codec[Object]):
 
     def uid(self, obj: Object) -> str:
         return obj["metadata"].get("uid") or ""
-
-
-S = TypeVar("S", bound=Any)
-"""A struct with `metadata`."""
-
-
-class StructCodec(Codec[S]):
-    """Objects as structs of model/core.py; read-only."""
-
-    def __init__(self, kind: type[S]) -> None:
-        self._decoder = msgspec.json.Decoder(kind)
-
-    def _decode(self, content: bytes, read: _Read) -> tuple[S | None, Unreadable | None]:
-        try:
-            return self._decoder.decode(content), None
-        except _STRUCT_FAULTS as error:
-            obj, partial = read(content)
-            return None, _unreadable(obj, partial or str(error))
-
-    def key(self, obj: S) -> Key:
-        return obj.metadata.namespace, obj.metadata.name
-
-    def resource_version(self, obj: S) -> str:
-        return str(obj.metadata.resource_version)
-
-    def uid(self, obj: S) -> str:
-        return str(obj.metadata.uid)
 
 
 def _read_whole(content: bytes) -> tuple[Any, str]:

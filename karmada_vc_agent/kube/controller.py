@@ -49,7 +49,6 @@ class _SharedBackOff(Generic[K]):
         self._of_key: dict[K, Hashable] = {}
 
     def waiting(self) -> Iterable[K]:
-        """Return the keys that wait for any dependency."""
         return list(self._of_key)
 
     def failed(self, key: K, dependency: Hashable) -> None:
@@ -170,7 +169,6 @@ class WorkQueue(Generic[K]):
         self.instrument = ControllerInstrument()
 
     def close(self) -> None:
-        """Close the queue: no key is taken any more."""
         self._closed = True
         self._may_take.set()
 
@@ -249,7 +247,6 @@ class WorkQueue(Generic[K]):
             self._failures.pop(key, None)
 
     def changed(self, dependencies: Collection[Hashable]) -> None:
-        """Retry the keys that wait for something that changed."""
         for changed in self._changed.values():
             changed.update(dependencies)
         waiting = [self._waiting.get(dependency, ()) for dependency in dependencies]
@@ -280,7 +277,6 @@ class WorkQueue(Generic[K]):
             self._waiting[dependency][key] = None
 
     def _is_outdated(self, key: K) -> bool:
-        """Return whether a dependency changed while the key was processed."""
         return not self._dependencies[key].isdisjoint(self._changed.get(key, ()))
 
     def _end_wait(self, key: K) -> None:
@@ -304,7 +300,6 @@ class WorkQueue(Generic[K]):
         return key in self._queued or key in self._working
 
     def _retries_of(self, key: K) -> TokenBucket:
-        """Return the limit for retries of the group of a key."""
         group = self.group_of(key)
         if group not in self._retries:
             self._retries[group] = self._new_retries()
@@ -360,7 +355,6 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """Mark a key as processed."""
         taken = self._working.pop(key, None)
         self._changed.pop(key, None)
         if taken is not None:
@@ -385,11 +379,9 @@ class Signal(Generic[P]):
         self._handlers: list[Callable[P, object]] = []
 
     def subscribe(self, handler: Callable[P, object]) -> None:
-        """Call `handler` from now on."""
         self._handlers.append(handler)
 
     def emit(self, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Call all handlers."""
         failures: list[Exception] = []
         for handler in self._handlers:
             try:
@@ -431,8 +423,6 @@ class Enqueues(Generic[K]):
     after_s: float = 0.0
 
     def connect(self, queue: WorkQueue[K]) -> None:
-        """Start to enqueue."""
-
         def changed(*change: object) -> None:
             for key in self.keys(*change):
                 queue.add_after(key, self.after_s)
@@ -447,7 +437,6 @@ class Retries(Generic[K]):
     subscribe: Subscribe
 
     def connect(self, queue: WorkQueue[K]) -> None:
-        """Start to retry."""
         collected: set[Hashable] = set()
         next_at = -math.inf
 
@@ -554,17 +543,14 @@ class Controller(Generic[K]):
         """Why the last key was not, "" if it was; an outage is not logged for each key."""
 
     def connect(self) -> None:
-        """Enqueue for changes from now on."""
         for source in self.spec.sources:
             source.connect(self.queue)
 
     def enqueue_initial(self) -> None:
-        """Enqueue the initial keys."""
         for key in self.spec.initial_keys():
             self.queue.add_after(key, self.spec.initial_delay_s or self.spec.settles_s)
 
     def resync(self, groups: Iterable[str]) -> None:
-        """Enqueue all there is of some groups."""
         for key in self.spec.resync_keys(groups):
             self.queue.add_after(key, self.spec.settles_s)
 
@@ -636,7 +622,6 @@ class Controller(Generic[K]):
         return "requeue_after"
 
     def _back_off(self, key: K, error: Exception) -> None:
-        """Enqueue a key with back-off: its own, or the one of a dependency that it shares."""
         retry = error if isinstance(error, RetryError) else RetryError("")
         self.queue.wait_for(key, retry.dependencies)
         if retry.is_own:

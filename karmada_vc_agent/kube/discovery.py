@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
@@ -80,8 +80,7 @@ UNKNOWN_FOR_S = 5.0
 class Discovery:
     """The kinds that one API server serves.
 
-    unknown_for_s: maximum age of an answer that lacks a kind. So lookups of unknown kinds cost a
-    request now and then, however many and frequent they are.
+    unknown_for_s: maximum age of an answer that lacks a kind, however often that is looked up.
     """
 
     def __init__(
@@ -126,7 +125,10 @@ class Discovery:
 
     async def _refresh(self) -> None:
         for root in _ROOTS:
-            await self._refresh_root(root)
+            answer = await self._client.get_if_changed(root, self._etags.get(root), DISCOVERY)
+            if answer is not None:
+                self._roots[root], self._etags[root] = answer
+                self._is_outdated = True  # even if the other root fails then
         if self._is_outdated:
             self.served = _served(self._roots.values())
             self._is_outdated = False
@@ -141,10 +143,8 @@ class Discovery:
     async def find_any(self, gvk: GroupVersionKind) -> Resource | None:
         """Return the resource of a kind at its version, else at another one that is served."""
         resource = await self.find(gvk)
-        if resource is not None:
-            return resource
         same = (r for r in self.served.by_kind.values() if r.gvk.group_kind == gvk.group_kind)
-        return next(same, None)
+        return resource or next(same, None)
 
     def covers(self, gvk: GroupVersionKind) -> bool:
         """Return whether the API group of a kind answered: what it does not list is not served."""
@@ -160,13 +160,6 @@ class Discovery:
         """Refresh at the next lookup of a kind: it is not served where it was said to be."""
         self._doubted.add(gvk)
         self.expire()
-
-    async def _refresh_root(self, root: str) -> None:
-        answer = await self._client.get_if_changed(root, self._etags.get(root), DISCOVERY)
-        if answer is None:
-            return
-        self._roots[root], self._etags[root] = answer
-        self._is_outdated = True  # even if the other root fails then
 
 
 def _served(roots: Iterable[Any]) -> ServedApis:
@@ -184,9 +177,8 @@ def _served(roots: Iterable[Any]) -> ServedApis:
         resources: list[Object] = []
         for each in entry.get("resources") or []:
             plural, verbs = each["resource"], each.get("verbs") or []
-            gvk = GroupVersionKind(
-                group, version, (each.get("responseKind") or {}).get("kind") or ""
-            )
+            kind = (each.get("responseKind") or {}).get("kind") or ""
+            gvk = GroupVersionKind(group, version, kind)
             subs = [sub["subresource"] for sub in each.get("subresources") or []]
             is_namespaced = each.get("scope") == "Namespaced"
             if is_namespaced:
@@ -199,18 +191,11 @@ def _served(roots: Iterable[Any]) -> ServedApis:
                 {"name": plural, "kind": gvk.kind, "namespaced": is_namespaced, "verbs": verbs}
             )
         lists.append({"groupVersion": api_version, "resources": resources})
-    return ServedApis(
-        lists,
-        not unanswered,
-        by_kind,
-        frozenset(namespaced),
-        subresources,
-        frozenset(unanswered),
-    )
+    of_namespaces, missing = frozenset(namespaced), frozenset(unanswered)
+    return ServedApis(lists, not missing, by_kind, of_namespaces, subresources, missing)
 
 
 def _versions(roots: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield each group and version of discovery documents."""
     for root in roots:
         if root.get("kind") != _AGGREGATED:  # a page, not an API server
             raise ValueError("not a document of aggregated discovery")
@@ -355,13 +340,13 @@ class HealthProbe:
 SELF_ACCESS_REVIEWS_PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
+def _review(group: str, kind: str, **fields: Any) -> Object:
+    return {"apiVersion": f"{group}.k8s.io/v1", "kind": kind, **fields}
+
+
 def self_access_review(attributes: Object) -> Object:
-    """Return the review of whether our own user may do something."""
-    return {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
+    spec = {"resourceAttributes": attributes}
+    return _review("authorization", "SelfSubjectAccessReview", spec=spec)
 
 
 def review_status(review: Object) -> Object:
@@ -375,14 +360,7 @@ def review_status(review: Object) -> Object:
 async def is_allowed(client: ApiClient, need: Need, as_user: str = "") -> bool:
     """Return whether our own user, or one we may impersonate, may do something."""
     resource, _, subresource = need.resource.partition("/")
-    attributes = {
-        "verb": need.verb,
-        "group": need.group,
-        "resource": resource,
-        "subresource": subresource,
-        "namespace": need.namespace,
-        "name": need.name,
-    }
+    attributes = {**asdict(need), "resource": resource, "subresource": subresource}
     answer = await client.create(SELF_ACCESS_REVIEWS_PATH, self_access_review(attributes), as_user)
     return bool(review_status(answer).get("allowed"))
 
@@ -392,7 +370,7 @@ SELF_SUBJECT_REVIEWS_PATH = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 async def own_user_name(client: ApiClient) -> str:
     """Return our user name for policies. Raises KubeError."""
-    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    review = _review("authentication", "SelfSubjectReview")
     answer = await client.create(SELF_SUBJECT_REVIEWS_PATH, review)
     return str(dig(answer, "status", "userInfo", "username") or "")
 
@@ -412,8 +390,7 @@ OUTAGE_S = 600.0
 """A client that was allowed within this time still is while the API server does not answer."""
 REVIEW_S = 8.0
 """Prometheus waits for 10 s."""
-REVIEWS_KEPT = 128
-REVIEWS_AT_ONCE = 16
+REVIEWS_KEPT, REVIEWS_AT_ONCE = 128, 16
 """Limit of cached answers of each sort, and of requests in progress, against guessed tokens."""
 
 _log = logging.getLogger(__name__)
@@ -474,40 +451,24 @@ class BearerReview:
         if is_away and key in self._allowed_at:
             return None
         reason = str(error) or "no answer in time"
-        self._once.warning(
-            "Cannot ask the host who may read metrics", path=self._path, reason=reason
-        )
+        self._once.warning("Cannot ask the host who may read metrics", reason=reason)
         return 503, "the API server of the host does not answer; try again"
 
     async def _review(self, token: str) -> Refusal | None:
         async with asyncio.timeout(REVIEW_S):
-            status = review_status(await self._create(TOKEN_REVIEWS_PATH, _token_review(token)))
+            review = _review("authentication", "TokenReview", spec={"token": token})
+            status = review_status(await self._create(TOKEN_REVIEWS_PATH, review))
             if dig(status, "authenticated") is not True:
                 return 401, "the host does not know this token"
             user = dig(status, "user")
-            review = _subject_access_review(user if isinstance(user, dict) else {}, self._path)
+            # With all attributes that the TokenReview returned.
+            fields = {name: dig(user, name) for name in ("uid", "groups", "extra")}
+            spec = {name: value for name, value in fields.items() if value}
+            spec["user"] = name = dig(user, "username") or ""
+            spec["nonResourceAttributes"] = {"path": self._path, "verb": "get"}
+            review = _review("authorization", "SubjectAccessReview", spec=spec)
             answer = review_status(await self._create(ACCESS_REVIEWS_PATH, review))
         if answer.get("allowed") is True:
             return None
-        name = dig(user, "username")
         needs = f"nonResourceURLs [{self._path}], verbs [get]"
-        return 403, (f'user "{name}" may not get {self._path}; it needs a ClusterRole with {needs}')
-
-
-def _token_review(token: str) -> Object:
-    return {
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenReview",
-        "spec": {"token": token},
-    }
-
-
-def _subject_access_review(user: Object, path: str) -> Object:
-    """Return the review for the user that the TokenReview returned, with all its attributes."""
-    who = {"user": user.get("username", "")}
-    who |= {name: user[name] for name in ("uid", "groups", "extra") if user.get(name)}
-    return {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": who | {"nonResourceAttributes": {"path": path, "verb": "get"}},
-    }
+        return 403, f'user "{name}" may not get {self._path}; it needs a ClusterRole with {needs}'

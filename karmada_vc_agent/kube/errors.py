@@ -39,7 +39,6 @@ class Need:
 
     @property
     def rule(self) -> Rule:
-        """The rule to add."""
         names = (self.name,) if self.name else ()
         return Rule((self.group,), (self.resource,), (self.verb,), names)
 
@@ -84,7 +83,6 @@ class Denials:
         )
 
     def note(self, need: Need) -> None:
-        """Record a denial."""
         now = self._clock()
         if need in self._seen or len(self._seen) < DENIALS_KEPT:
             first, _ = self._seen.get(need, (now, now))
@@ -96,7 +94,6 @@ class Denials:
             self._seen.pop(need, None)
 
     def lasting(self) -> list[Need]:
-        """Return what was denied repeatedly over time."""
         return [need for need, (first, last) in self._seen.items() if last - first >= DENIED_FOR_S]
 
 
@@ -276,14 +273,12 @@ def error_from_answer(
 
 
 def watch_error(status: bytes) -> ApiError:
-    """Return the error of an ERROR event of a watch."""
     error = error_from_answer(500, status)
     is_expired = "Expired" in error.reason or error.reason == "Gone"
     return ExpiredError(410, error.reason, str(error)) if is_expired else error
 
 
 def _is_about(named: str, kind: Any, path: str, sent: bytes | None) -> bool:
-    """Return whether a 404 names what was requested: the object, its namespace, or its role."""
     need = need_of("GET", path)
     if need is None or not named:
         return False

@@ -89,7 +89,6 @@ def run_plugin(spec: Mapping[str, Any], cluster: Mapping[str, Any], folder: Path
 
 
 def _output(spec: Mapping[str, Any], cluster: Mapping[str, Any], folder: Path) -> bytes:
-    """Return what the plugin prints. Raises PluginError."""
     command = str(spec.get("command") or "")
     if not command:
         raise PluginError("exec.command is not set")

@@ -45,7 +45,6 @@ _flow: ContextVar[Hashable] = ContextVar("flow", default=OWN)
 
 
 def current() -> Hashable:
-    """Return the flow of the running task."""
     return _flow.get()
 
 
@@ -60,7 +59,6 @@ def of(flow: Hashable) -> Iterator[None]:
 
 
 async def run(flow: Hashable, work: Callable[[], Awaitable[T]]) -> T:
-    """Return the result of work for a flow."""
     with of(flow):
         return await work()
 
@@ -268,7 +266,6 @@ class LoopTime:
         self.used: dict[Hashable, float] = {}
 
     def spend(self, flow: Hashable, seconds: float) -> None:
-        """Add what a flow computed."""
         if self._share_of(flow) is None:
             return
         self.used[flow] = self.used.get(flow, 0.0) + seconds
@@ -292,7 +289,6 @@ class LoopTime:
             self._on_held(flow)
 
     def forget(self, flow: Hashable) -> None:
-        """Drop a flow that ended."""
         for kept in (self.used, self._recent, self._reported_at):
             kept.pop(flow, None)
 
@@ -319,7 +315,6 @@ _meter: ContextVar[LoopTime | None] = ContextVar("loop_time", default=None)
 
 
 def measure_with(meter: LoopTime) -> None:
-    """Have this task, and those that it starts, measured from now on where they say so."""
     _meter.set(meter)
 
 
@@ -403,7 +398,6 @@ class Supervisor:
         run: Callable[[], Awaitable[None]],
         name: str = "",
     ) -> asyncio.Task[None]:
-        """Start a task that runs a part under supervision."""
         return group.create_task(self.keep(kind, run, name), name=name or kind)
 
     async def keep(self, kind: str, run: Callable[[], Awaitable[None]], name: str = "") -> None:

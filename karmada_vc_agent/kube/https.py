@@ -76,7 +76,6 @@ class WebhookClient:
         return answer
 
     async def close(self) -> None:
-        """Close all connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -120,7 +119,6 @@ class ServingCertificate:
         self.context = _server_context(*self._paths)
 
     async def run(self) -> None:
-        """Compare now and then, until cancelled."""
         while True:
             await asyncio.sleep(CERTIFICATE_CHECK_S)
             self.check()

@@ -60,7 +60,6 @@ class PartedReflector(Generic[T]):
         self._has_changed = asyncio.Event()
 
     def parts_changed(self) -> None:
-        """Follow the parts that are required now."""
         self._has_changed.set()
 
     def has_listed(self, name: str) -> bool:
@@ -80,15 +79,12 @@ class PartedReflector(Generic[T]):
 
     @property
     def failing_s(self) -> float:
-        """Return for how long there is a failure, in seconds."""
-        return next((each.failing_s for each in self._parts.values() if each.failure), 0.0)
+        return max((each.failing_s for each in self._parts.values()), default=0.0)
 
     async def wait_synced(self) -> None:
-        """Wait for the first complete list."""
         await self._synced.wait()
 
     async def run(self) -> None:
-        """List and watch until cancelled."""
         self._parts.clear()
         self._tasks.clear()
         self.store.on_observed = self._observed
@@ -100,7 +96,6 @@ class PartedReflector(Generic[T]):
                 await self._has_changed.wait()
 
     def _follow(self, group: asyncio.TaskGroup) -> None:
-        """Start and stop reflectors as parts were added and removed."""
         required = set(self._required())
         for name in self._parts.keys() - required:
             self._tasks.pop(name).cancel()
@@ -134,8 +129,11 @@ class PartedReflector(Generic[T]):
         elif are_synced:
             self._synced.set()
             stores = [part.store for part in self._parts.values()]
-            listed = [obj for store in stores for obj in store]
-            self.store.replace_all(listed, _lowest(store.listed_version for store in stores))
+            listed, lowest = [obj for store in stores for obj in store], ""
+            for store in stores:
+                if not lowest or is_lower(store.listed_version, lowest):
+                    lowest = store.listed_version
+            self.store.replace_all(listed, lowest)
 
     def _is_followed(self, name: str, part: Reflector[T]) -> bool:
         is_early = self._is_atomic and not self.is_synced
@@ -152,30 +150,19 @@ class PartedReflector(Generic[T]):
     def _replaced(self, name: str, part: Reflector[T], is_back: bool) -> None:  # noqa: FBT001 - as Store calls it
         """Accept a list of one part, even if the server was restored to an earlier state."""
         if self._is_followed(name, part):
-            listed = {part.store.codec.key(obj) for obj in part.store}
+            key_of = part.store.codec.key
+            listed = {key_of(obj) for obj in part.store}
             candidates = self.store if is_back else self.store.unreported()
-            for obj in self._in_part(name, candidates):
-                if part.store.codec.key(obj) in listed or part.store.unreadable:
-                    continue
-                if is_back:
-                    self.store.remove(obj)
-                else:
-                    self.store.remove_unlisted(obj, part.store.listed_version)
+            for obj in self._in_part(name, () if part.store.unreadable else candidates):
+                if key_of(obj) not in listed:
+                    version = None if is_back else part.store.listed_version
+                    self.store.remove_unlisted(obj, version)
             for obj in part.store if is_back else ():
                 self.store.put_back(obj)
         self._update_synced()
 
     def _in_part(self, name: str, objects: Iterable[T]) -> list[T]:
         return [obj for obj in objects if self._part_of(obj) == name]
-
-
-def _lowest(versions: Iterable[str]) -> str:
-    """Return the version before all others, "" where there is none."""
-    lowest = ""
-    for version in versions:
-        if not lowest or is_lower(version, lowest):
-            lowest = version
-    return lowest
 
 
 def named_reflector(
@@ -219,12 +206,10 @@ async def wait_all_synced(reflectors: Sequence[AnyReflector], timeout_s: float) 
 
 
 def not_listed_text(path: str, reason: str) -> str:
-    """Return the words for a server that answers, and does not list a collection."""
     return f"no API server lists {path}: {reason}"
 
 
 def unlisted_paths(reflectors: Iterable[AnyReflector]) -> list[str]:
-    """Return the paths whose first list has not come yet."""
     return [reflector.path for reflector in reflectors if not reflector.is_synced]
 
 
@@ -247,7 +232,6 @@ class WatchScope:
         return await retry_on(KubeError, math.inf, lambda: is_allowed(self._client, need), RETRY_S)
 
     def changed(self) -> None:
-        """Notify all followers that the namespaces may have changed."""
         for follower in list(self.followers):
             follower.parts_changed()
 
@@ -261,19 +245,10 @@ def _reflector(
     *,
     rests: bool = False,
 ) -> Reflector[Object]:
-    path = resource.path(namespace)
+    path, is_direct = resource.path(namespace), is_built_in(resource.gvk.group)
     absent = partial(is_absent, client, path)
-    return Reflector(
-        client,
-        path,
-        store.codec,
-        store,
-        query,
-        FORBIDDEN_S,
-        absent,
-        is_direct=is_built_in(resource.gvk.group),
-        rests=rests,
-    )
+    where = (client, path, store.codec, store, query)
+    return Reflector(*where, FORBIDDEN_S, absent, is_direct=is_direct, rests=rests)
 
 
 def namespaced_reflector(
@@ -288,21 +263,17 @@ def namespaced_reflector(
 ) -> PartedReflector[Object]:
     """Return what follows one resource in the namespaces of a scope.
 
-    are_ours: whether all objects are our own; a namespace that has none is not watched then, for
-    each takes a connection.
+    are_ours: all objects are our own, so a namespace without any takes no connection for a watch.
     """
 
     def reflector_of(namespace: str, part: Store[Object]) -> Reflector[Object]:
         return _reflector(client, resource, part, query, namespace, rests=are_ours)
 
-    reflector = PartedReflector(
-        resource.path(),
-        store,
-        scope.namespaces,
-        reflector_of,
-        lambda obj: str(obj["metadata"].get("namespace") or ""),
-        supervisor,
-    )
+    def namespace_of(obj: Object) -> str:
+        return str(obj["metadata"].get("namespace") or "")
+
+    parts = (scope.namespaces, reflector_of, namespace_of)
+    reflector = PartedReflector(resource.path(), store, *parts, supervisor)
     scope.followers.add(reflector)
     return reflector
 
@@ -319,9 +290,9 @@ class InformerSet:
     """Stores of host objects that match `query`, over all namespaces, by resource.
 
     on_change: called for every change but the echo of a write. indexes: of each store. scope: where
-    a resource may be watched; None = everywhere. idle_s: after how long a resource without objects
-    that no caller requests is watched no more, for tenants create kinds without end; 0 = never.
-    are_ours: whether `query` selects what we made alone. codec: decides what is kept.
+    a resource may be watched; None = everywhere. idle_s: when a resource without objects that no
+    caller requests is watched no more, as tenants create kinds without end; 0 = never. are_ours:
+    whether `query` selects what we made alone. codec: decides what is kept.
     """
 
     def __init__(
@@ -375,7 +346,6 @@ class InformerSet:
             self._on_change(old, new)
 
     async def run(self) -> None:
-        """Run the reflectors of requested resources until cancelled."""
         self._running.clear()
         async with asyncio.TaskGroup() as group:
             if self._idle_s:
@@ -400,23 +370,16 @@ class InformerSet:
 
     def _is_idle(self, path: str) -> bool:
         """Return whether a resource is unused, and listed without objects."""
-        store = self._stores[path]
-        if is_built_in(self._resources[path].gvk.group):
-            return False
-        if len(store) or store.unreadable or not store.is_synced:
+        store, group = self._stores[path], self._resources[path].gvk.group
+        if is_built_in(group) or len(store) or store.unreadable or not store.is_synced:
             return False
         return asyncio.get_running_loop().time() - self._requested_at[path] >= self._idle_s
 
     async def _follow(self, resource: Resource, store: Store[Object]) -> None:
+        what = (self._client, resource, store, self.query)
         if self._scope is None or await self._scope.is_whole(resource):
-            await _reflector(self._client, resource, store, self.query).run()
+            await _reflector(*what).run()
             return
-        await namespaced_reflector(
-            self._client,
-            resource,
-            store,
-            self.query,
-            self._scope,
-            self._supervisor,
-            are_ours=self._are_ours,
-        ).run()
+        are_ours = self._are_ours
+        parts = namespaced_reflector(*what, self._scope, self._supervisor, are_ours=are_ours)
+        await parts.run()

@@ -171,7 +171,6 @@ class _Config:
         self.user = self._entry("user", self.user_name) if self.user_name else _Section(path, {})
 
     def cluster(self) -> _Section:
-        """Return the API server of the context."""
         return self._entry("cluster", self._context.get("cluster") or "")
 
     def server(self) -> dict[str, Any]:
@@ -262,7 +261,6 @@ def read_server(path: Path, context_name: str = "") -> dict[str, Any]:
 
 
 def server_credentials(cluster: dict[str, Any], user: dict[str, Any], source: str) -> Credentials:
-    """Return the credentials of two entries with inline data. Raises KubeconfigError."""
     path = Path(source)
     return _credentials(_Section(path, cluster), _Section(path, user), source)
 
@@ -322,7 +320,6 @@ def _with_exec_plugin(server: dict[str, Any], path: Path, who: str, spec: Any) -
 
 
 def is_http_url(text: str) -> bool:
-    """Return whether a text is the URL of a server."""
     try:
         url = URL(text)
     except ValueError:

@@ -1,12 +1,12 @@
 """Leader election by a Lease on an API server.
 
 Unlike in client-go, losing contact to the server does not end the process: no other one can take
-the Lease while the server does not answer. `is_leading` turns False as soon as the Lease could have
-expired, which fences all writes, and True again once the Lease is seen to be still ours.
+the Lease meanwhile. `is_leading` turns False as soon as the Lease could have expired, which fences
+all writes, and True again once the Lease is seen to be still ours.
 
 A lineage of leaders: each process that does the same work puts the number of its lead
-(`leaseTransitions`) into an annotation. Another number there than that of the previous lead means
-that another process led meanwhile that did not do that work.
+(`leaseTransitions`) into an annotation; another number there than that of the previous lead means
+that a process led meanwhile that did not do that work.
 
 A lead is handed over by two annotations: the leader writes that it lacks something (`lacks`), a
 standby that has it writes its identity (`offers`). Then the leader ends and releases the Lease,
@@ -60,10 +60,9 @@ def _renewed_at(lease: Object) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """lacks, offers: the annotations.
+    """lacks, offers: the annotations. is_lacking: whether the leader lacks it for long enough.
 
-    is_lacking, may_offer: whether the leader lacks it for long enough, and whether this process,
-    standing by, has it for certain. agreed: set once the leader may end.
+    may_offer: whether this process, standing by, has it. agreed: set once the leader may end.
     """
 
     lacks: str
@@ -96,16 +95,8 @@ class HandOver:
             left[self.offers] = offer
         return {**left, self.lacks: identity}
 
-    def heir(self, lease: Object) -> str:
-        """Return the identity that a free Lease is reserved for, "" = the first one."""
-        return str(annotations_of(lease).get(self.offers, ""))
-
 
 _log = logging.getLogger(__name__)
-
-_PASSING = (ConflictError, UnreachableError)
-"""A lost race (retried), or an outage (logged once by the client)."""
-
 
 PATIENCE = 0.4
 """Fraction of the renew deadline for one response: after a hung connection, time is left."""
@@ -126,10 +117,10 @@ class LeadLostError(Exception):
 
 
 class LeaderElection:
-    """Holds one Lease: `{namespace}/{name}`, as `identity`; times as in Kubernetes.
+    """Holds one Lease, as `identity`; times as in Kubernetes.
 
-    lineage: the annotation of a lineage that this process may belong to, "" = none.
-    hand_over: when and how the lead is handed over, None = never.
+    lineage: the annotation of a lineage that this process may belong to, "" = none. hand_over: when
+    and how the lead is handed over, None = never.
     """
 
     def __init__(
@@ -147,7 +138,8 @@ class LeaderElection:
         hand_over: HandOver | None = None,
     ) -> None:
         self._client = client
-        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._path = f"{self._collection}/{name}"
         self._namespace = namespace
         self._name = name
         self._identity = identity
@@ -168,7 +160,7 @@ class LeaderElection:
 
     async def is_lineage_unbroken(self) -> bool:
         """Return whether the last leader is of the lineage. Raises KubeError."""
-        lease = await self._await(self._client.get(f"{self._path}/{self._name}"))
+        lease = await self._await(self._client.get(self._path))
         return _is_of_lineage(lease, self._lineage)
 
     def begin_lineage(self) -> None:
@@ -177,19 +169,14 @@ class LeaderElection:
 
     def is_leading(self) -> bool:
         """Return whether the Lease is certainly still ours."""
-        return self._is_certain(self._renewed_at)
-
-    def _is_certain(self, renewed_at: float | None) -> bool:
-        """Return whether a Lease that was renewed then is certainly still ours."""
-        if renewed_at is None:
-            return False
-        return self._clock() - renewed_at < self._renew_deadline_s
+        return self._is_within(self._renewed_at, self._renew_deadline_s)
 
     def is_in_touch(self) -> bool:
         """Return whether the Lease is ours, or was tried lately: this process was not stopped."""
-        if self.is_leading():
-            return True
-        return self._failed_at is not None and self._clock() - self._failed_at < self._longest_s
+        return self.is_leading() or self._is_within(self._failed_at, self._longest_s)
+
+    def _is_within(self, since: float | None, seconds: float) -> bool:
+        return since is not None and self._clock() - since < seconds
 
     @property
     def _longest_s(self) -> float:
@@ -202,14 +189,13 @@ class LeaderElection:
         while True:
             try:
                 holder = await self._try()
-            except KubeError as error:
-                if not isinstance(error, _PASSING):
-                    once.warning("Waiting to lead", reason=str(error))
-            else:
                 if holder == self._identity:
                     _log.info("Leading", extra={"lease": f"{self._namespace}/{self._name}"})
                     return
                 once.info("Standing by", about=holder, leader=holder, lease=self._name)
+            except KubeError as error:
+                if not isinstance(error, (ConflictError, UnreachableError)):
+                    once.warning("Waiting to lead", reason=str(error))
             await asyncio.sleep(self._retry_period_s)
 
     async def lead(self) -> None:
@@ -229,7 +215,8 @@ class LeaderElection:
                 continue
             was_stopped = False
             # Not before the renewal: the lead may have become uncertain while that was under way.
-            if holder == self._identity and not self._is_certain(renewed_at):
+            was_certain = self._is_within(renewed_at, self._renew_deadline_s)
+            if holder == self._identity and not was_certain:
                 _log.info("Leading again", extra={"lease": f"{self._namespace}/{self._name}"})
                 self.regained.emit()
             if holder != self._identity:
@@ -238,10 +225,7 @@ class LeaderElection:
 
     async def wait_handed_over(self) -> None:
         """Return once the lead is to be released for a process that has what this one lacks."""
-        if self._hand_over is None:
-            await asyncio.Future()
-        else:
-            await self._hand_over.agreed.wait()
+        await (self._hand_over.agreed if self._hand_over else asyncio.Event()).wait()
 
     async def release(self) -> None:
         """Release the Lease, so that a standby or a restart need not wait."""
@@ -249,10 +233,10 @@ class LeaderElection:
             return
         self._renewed_at = None
         try:
-            lease = await self._await(self._client.get(f"{self._path}/{self._name}"))
+            lease = await self._await(self._client.get(self._path))
             if dig(lease, "spec", "holderIdentity") == self._identity:
                 lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
-                await self._await(self._client.replace(f"{self._path}/{self._name}", lease))
+                await self._await(self._client.replace(self._path, lease))
         except KubeError as error:
             _log.debug("Leaving the leader Lease to expire", extra={"reason": str(error)})
 
@@ -270,14 +254,19 @@ class LeaderElection:
         """Take or renew the Lease if possible; return its holder."""
         started = self._clock()
         try:
-            lease = await self._await(self._client.get(f"{self._path}/{self._name}"))
+            lease = await self._await(self._client.get(self._path))
         except NotFoundError:
             return await self._create(started)
         holder = str(dig(lease, "spec", "holderIdentity") or "")
-        self._check_time(lease)
-        heir = self._hand_over.heir(lease) if self._hand_over is not None else ""
+        uid, version = _mark(lease)
+        written_uid, written, epoch = self._written
+        if uid == written_uid:  # a server that has our Lease in an earlier state: only we renew it
+            self._client.history.check(written, version, f"lease {self._name}", epoch)
+        hand_over = self._hand_over
+        heir = str(annotations_of(lease).get(hand_over.offers, "")) if hand_over else ""
         if (holder or heir) not in ("", self._identity) and not self._has_run_out(lease):
-            await self._offer(lease)
+            if hand_over and (patch := hand_over.offer(lease, self._identity)) is not None:
+                await self._await(self._client.merge_patch(self._path, patch))
             return holder or heir
         spec = self._spec(lease)
         if holder == self._identity:
@@ -285,26 +274,11 @@ class LeaderElection:
         else:
             self.continues_lineage = _is_of_lineage(lease, self._lineage)
             spec["leaseTransitions"] += 1
-        path = f"{self._path}/{self._name}"
-        answer = await self._await(
-            self._client.replace(path, self._marked({**lease, "spec": spec}))
-        )
+        marked = self._marked({**lease, "spec": spec})
+        answer = await self._await(self._client.replace(self._path, marked))
         self._written = (*_mark(answer), self._client.history.epoch)
         self._renewed_at = started
         return self._identity
-
-    async def _offer(self, lease: Object) -> None:
-        """Offer to take the lead over, or take the offer back. Raises KubeError."""
-        patch = self._hand_over.offer(lease, self._identity) if self._hand_over else None
-        if patch is not None:
-            await self._await(self._client.merge_patch(f"{self._path}/{self._name}", patch))
-
-    def _check_time(self, lease: Object) -> None:
-        """Detect a server that has our Lease in an earlier state: only we renew it."""
-        uid, version = _mark(lease)
-        written_uid, written, epoch = self._written
-        if uid == written_uid:
-            self._client.history.check(written, version, f"lease {self._name}", epoch)
 
     async def _create(self, started: float) -> str:
         lease = {
@@ -313,7 +287,7 @@ class LeaderElection:
             "metadata": {"name": self._name, "namespace": self._namespace},
             "spec": self._spec({}),
         }
-        await self._await(self._client.create(self._path, self._marked(lease)))
+        await self._await(self._client.create(self._collection, self._marked(lease)))
         self._renewed_at = started
         return self._identity
 
@@ -346,22 +320,20 @@ class LeaderElection:
             self._seen = (renewed, self._clock())
             return False
         duration_s = dig(lease, "spec", "leaseDurationSeconds")
-        if not isinstance(duration_s, int | float):
-            duration_s = self._lease_duration_s
-        return self._clock() - self._seen[1] >= float(duration_s)
+        is_number = isinstance(duration_s, int | float)
+        return not self._is_within(
+            self._seen[1], duration_s if is_number else self._lease_duration_s
+        )
 
 
 def _is_of_lineage(lease: Object, lineage: str) -> bool:
-    """Return whether the last leader was of the lineage."""
     return bool(lineage) and annotations_of(lease).get(lineage) == str(_transitions(lease))
 
 
 def _transitions(lease: Object) -> int:
-    """Return leaseTransitions; 0 after its maximum."""
     count = dig(lease, "spec", "leaseTransitions")
     return count if isinstance(count, int) and 0 <= count < _MAX_INT32 else 0
 
 
 def _mark(lease: Object) -> tuple[str, str]:
-    """Return uid and resourceVersion of a Lease."""
     return uid_of(lease), str(dig(lease, "metadata", "resourceVersion") or "")

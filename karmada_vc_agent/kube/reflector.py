@@ -155,7 +155,6 @@ class Reflector(Generic[T]):
         self._failing_since = 0.0
 
     async def run(self) -> None:
-        """List and watch until cancelled."""
         self.store.on_fault = lambda part: self._client.instrument.failed(self.path, part)
         self._client.history.join(self)
         try:
@@ -203,7 +202,6 @@ class Reflector(Generic[T]):
         self._is_check_due.set()
 
     async def _rest(self) -> None:
-        """Wait until it is time to list again."""
         pause_s = random.randint(*WATCH_S)  # noqa: S311 - spread, no secret
         await self._until_new_epoch(self._is_check_due.wait(), pause_s)
         self._version = None
@@ -214,7 +212,6 @@ class Reflector(Generic[T]):
         return self._epoch != self._client.history.epoch
 
     def _refused(self, error: KubeError) -> None:
-        """Handle an error of the server."""
         history = self._client.history
         if not self.failure:
             self._failing_since = asyncio.get_running_loop().time()
@@ -234,16 +231,13 @@ class Reflector(Generic[T]):
 
     @property
     def is_synced(self) -> bool:
-        """Return whether the first list is complete."""
         return self._synced.is_set()
 
     @property
     def failing_s(self) -> float:
-        """Return for how long there is a failure, in seconds."""
         return asyncio.get_running_loop().time() - self._failing_since if self.failure else 0.0
 
     async def wait_synced(self) -> None:
-        """Wait for the first complete list."""
         await self._synced.wait()
 
     async def wait_answered(self) -> bool:
@@ -268,7 +262,6 @@ class Reflector(Generic[T]):
             self._version = None  # a list returns the current state
 
     def _report_reset(self, evidence: str) -> None:
-        """Report that time was reset, if it is that of the API server."""
         if self._is_direct and self._epoch == self._client.history.epoch:
             self._client.history.notice(evidence)
 
@@ -343,7 +336,6 @@ class Reflector(Generic[T]):
         self._answered.set()
 
     def _evidence(self, objects: list[T], version: str) -> str:
-        """Return the evidence that a list is older than the cached state; "" if none."""
         cached = self._seen or self.store.listed_version
         if is_lower(version, cached):
             return f"{self.path} was at version {cached} and is at {version}"

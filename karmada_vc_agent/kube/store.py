@@ -84,7 +84,6 @@ class History:
         return is_back
 
     def notice(self, evidence: str) -> None:
-        """Report that time was reset."""
         before, loop = self._second_list, asyncio.get_running_loop()
         self._second_list = loop.call_later(SECOND_LIST_S, self._list_again)
         self._settled_at_epoch = None
@@ -105,7 +104,6 @@ class History:
         self._listed_epochs[member] = self.epoch
 
     def leave(self, member: object) -> None:
-        """Stop counting a reflector."""
         self._listed_epochs.pop(member, None)
         self._settle()
 
@@ -231,7 +229,6 @@ class Store(Generic[T]):
         self.is_synced = False
 
     def __len__(self) -> int:
-        """Return the number of objects."""
         return len(self._objects)
 
     def __iter__(self) -> Iterator[T]:
@@ -239,11 +236,9 @@ class Store(Generic[T]):
         return iter(list(self._objects.values()))
 
     def get(self, namespace: str, name: str) -> T | None:
-        """Return one object, read-only."""
         return self._objects.get((namespace, name))
 
     def by_index(self, index: str, value: str) -> list[T]:
-        """Return the objects with a value of an index."""
         return [self._objects[key] for key in self._indexed[index].get(value, ())]
 
     def add_handler(self, handler: Handler[T]) -> None:
@@ -279,7 +274,6 @@ class Store(Generic[T]):
         return kept
 
     def unreported(self) -> list[T]:
-        """Return the objects from answers that no watch has reported yet."""
         return [self._objects[key] for key in self._unreported if key in self._objects]
 
     def complete(self, obj: T) -> None:
@@ -311,9 +305,9 @@ class Store(Generic[T]):
         """Remove an object whose deletion the watch reported."""
         self._remove(self.codec.key(obj), self.codec.uid(obj))
 
-    def remove_unlisted(self, obj: T, version: str) -> None:
-        """Remove an object from an answer that a list at `version` lacks, unless it is newer."""
-        if is_at_most(self._version(obj), version):
+    def remove_unlisted(self, obj: T, version: str | None) -> None:
+        """Remove an object that a list at `version` lacks, unless it is newer; None = never."""
+        if version is None or is_at_most(self._version(obj), version):
             self.remove(obj)
 
     def remove_unreadable(self, item: Unreadable) -> None:

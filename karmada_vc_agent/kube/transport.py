@@ -28,11 +28,10 @@ from karmada_vc_agent.model.objects import Object, dig
 class Credentials:
     """An API server and the identity to use; created by kubeconfig.py.
 
-    server: URL without a trailing slash. token: returns the bearer token, or None.
-    source: the file or account, for messages. kubeconfig, context: the file and its context, to
-    read them again. suspect: called when the server rejects the credential. is_outdated: whether to
-    read them again although the file is the same. certificate: the client certificate of the file
-    with its chain, in PEM.
+    server: URL without a trailing slash. source: the file or account, for messages. kubeconfig,
+    context: to read them again. suspect: called when the server rejects the credential.
+    is_outdated: whether to read them again although the file is the same. certificate: the client
+    certificate of the file with its chain, in PEM.
     """
 
     server: str
@@ -48,7 +47,6 @@ class Credentials:
     certificate: bytes | None = None
 
     def authorization(self) -> dict[str, str]:
-        """Return the header that authenticates us; none where a certificate does."""
         token = self.token()
         return {"Authorization": f"Bearer {token}"} if token else {}
 
@@ -80,10 +78,9 @@ _Name = tuple[str, int, socket.AddressFamily]
 
 
 class Resolver(AbstractResolver):
-    """Resolves each name in one thread of its own, however many requests wait for it.
+    """Resolves each name in one thread of its own, for at most timeout_s.
 
     The pool of the event loop has few threads: a dead name server would hold up all that uses them.
-    timeout_s: how long a request waits for an address.
     """
 
     def __init__(
@@ -96,7 +93,6 @@ class Resolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """Return the addresses of a name. Raises OSError."""
         name = (host, port, family)
         running = self._running.get(name)
         if running is None:
@@ -137,9 +133,9 @@ TLS_BUFFER_BYTES = 64 * 1024
 class Timeouts:
     """The time-outs of a client, in seconds.
 
-    connect_s: for TCP and TLS together. silence_s, watch_silence_s: for the next byte; servers send
-    a bookmark about every minute. request_s, list_s: for a whole response or page, against servers
-    that drip. patience_s: in total, while a server answers 429 with Retry-After.
+    connect_s: TCP and TLS. silence_s, watch_silence_s: for the next byte; servers send a bookmark
+    about every minute. request_s, list_s: for a whole response or page. patience_s: in total, while
+    a server answers 429 with Retry-After.
     """
 
     connect_s: float = 5.0
@@ -177,7 +173,6 @@ def limit_tls_buffers(size: int = TLS_BUFFER_BYTES) -> None:
 def new_session(
     connections: int, resolver: Resolver, timeout: aiohttp.ClientTimeout, user_agent: str
 ) -> aiohttp.ClientSession:
-    """Return a connection pool; connections = 0: unlimited."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
             limit=connections,

@@ -92,13 +92,11 @@ class _BoundedSite(web.TCPSite):
         self._shaking: set[asyncio.Task[asyncio.Transport | None]] = set()
 
     async def start(self) -> None:
-        """Begin to listen. Raises OSError."""
         await web.BaseSite.start(self)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: Door(self._enter), self._host, self._port)
 
     async def stop(self) -> None:
-        """Listen no more."""
         await super().stop()
         for transport in self._there:
             transport.abort()
@@ -158,7 +156,6 @@ Admission = Callable[[str], Awaitable[tuple[int, str] | None]]
 
 
 def health_routes(live: Checks, ready: Checks) -> Routes:
-    """Return /healthz, /livez, /readyz and their individual checks."""
     routes: Routes = {}
     for endpoint, checks in (("healthz", live), ("livez", live), ("readyz", ready)):
 
@@ -205,7 +202,6 @@ def is_local(address: str) -> bool:
 
 
 def listen_failure(error: OSError) -> str:
-    """Return why an address cannot be listened on."""
     if isinstance(error, socket.gaierror) or not error.errno:
         return error.strerror or str(error)
     return os.strerror(error.errno)  # asyncio's own text has the address as a tuple

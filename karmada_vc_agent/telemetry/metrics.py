@@ -147,15 +147,12 @@ class Metrics:
             )
 
     def text(self) -> bytes:
-        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self.registry)
 
     def add_source(self, source: Source) -> None:
-        """Add a source to run at each scrape."""
         self._sources.append(source)
 
     def part_restarted(self, part: str) -> None:
-        """Count a restart of a failed part."""
         self.counters["part_restarts_total"].labels(part).inc()
 
     def resource_label(self, path: str) -> str:
@@ -203,7 +200,6 @@ class Metrics:
         self.counters["pool_put_operation_total"].labels(INTERPRETER_POOL, target).inc()
 
     def status_synced(self, cluster: str, took_s: float) -> None:
-        """Count one status that was computed, and written if it differed."""
         self.timers["cluster_sync_status_duration_seconds"].labels(cluster).observe(took_s)
 
     def forget(self, cluster: str) -> None:
@@ -278,7 +274,6 @@ class ClientMeter(ClientInstrument):
 
 
 def build_info() -> Iterator[Sample]:
-    """Yield version, Python and platform."""
     version = metadata.version("karmada-vc-agent")
     labels = (version, platform.python_version(), sysconfig.get_platform())
     yield Sample("karmada_vc_agent_build_info", labels, 1)

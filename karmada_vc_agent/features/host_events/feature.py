@@ -31,7 +31,7 @@ from cachetools import LRUCache
 from msgspec import Struct
 
 from karmada_vc_agent.cluster.virtual_clusters import Claim
-from karmada_vc_agent.kube.codec import Page, StructCodec, Unreadable, WatchEvent
+from karmada_vc_agent.kube.codec import Codec, Page, Unreadable, WatchEvent
 from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue
 from karmada_vc_agent.kube.errors import FORBIDDEN_S
 from karmada_vc_agent.kube.events import Series
@@ -131,7 +131,7 @@ EVENTS_PATH = "/api/v1/events"
 WARNINGS = {"fieldSelector": "type=Warning"}
 
 
-class FilteringCodec(StructCodec[HostEvent]):
+class FilteringCodec(Codec[HostEvent]):
     """Decodes Events, and leaves out those that `takes` rejects."""
 
     def __init__(self, takes: Callable[[HostEvent], bool]) -> None:

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.codec import Codec, RawCodec, StructCodec
+from karmada_vc_agent.kube.codec import Codec, RawCodec
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.transport import ClientInstrument
@@ -191,7 +191,7 @@ async def test_fault_of_ours_is_logged_and_the_resource_listed_again(
 
 
 def test_struct_that_cannot_be_read_costs_its_neighbours_nothing() -> None:
-    codec: StructCodec[Node] = StructCodec(Node)
+    codec: Codec[Node] = Codec(Node)
     items = (raw("first"), raw("odd", extra=b'"spec":5'), raw("deep", extra=b'"a":' + DEEP))
     with pytest.raises(ValueError, match="recursion"):
         codec.page(page(*items, raw("last")))
