@@ -109,9 +109,8 @@ class ApiClient:
 
     may_write: whether this process leads; otherwise writes fail as unreachable. fence: why nothing
     may be written, "" = it may. credentials: may be replaced at any time; then watches are opened
-    again. history: shared by all clients of one server. refusal: returns the error to raise instead
-    of a write to a path. watch_slots: shared by all who watch. is_shared: whether there are several
-    virtual clusters.
+    again. history: of the server. refusal: returns the error to raise instead of a write to a path.
+    watch_slots: shared by all who watch. is_shared: whether there are several virtual clusters.
     """
 
     def __init__(
@@ -151,7 +150,8 @@ class ApiClient:
         self._watches = lane(0, timeouts.watch_silence_s, None)
         self._watched: set[aiohttp.ClientResponse] = set()
         self._watch_slots = watch_slots or WatchSlots(MANY_WATCHES)
-        self._is_away = False
+        self.is_reachable = True
+        """Whether the last request got an answer."""
         self.answered_at: float | None = None
         self.lost_at: float | None = None
         self.instrument = ClientInstrument()
@@ -170,11 +170,6 @@ class ApiClient:
         self._credentials = credentials
         for response in list(self._watched):
             response.close()
-
-    @property
-    def is_reachable(self) -> bool:
-        """Return whether the last request got an answer."""
-        return not self._is_away
 
     async def __aenter__(self) -> Self:
         return self
@@ -237,7 +232,7 @@ class ApiClient:
     async def server_side_apply(
         self, path: str, obj: Any, manager: str, *, is_dry: bool = False, is_forced: bool = False
     ) -> Object:
-        """PATCH by server-side apply and decode; creates what does not exist.
+        """PATCH by server-side apply, which may create, and decode.
 
         is_forced: take over fields that other managers own; otherwise ConflictError names them.
         """
@@ -253,10 +248,9 @@ class ApiClient:
     async def delete_same(
         self, path: str, live: Object, as_user: str = "", *, is_unchanged: bool = False
     ) -> None:
-        """DELETE an object in the background if its uid is unchanged.
+        """DELETE an object in the background if its uid, or also its version, is unchanged.
 
-        is_unchanged: and only if its resourceVersion is unchanged, too. Raises NotFoundError if it
-        does not exist, ConflictError if another one has its name.
+        Raises NotFoundError if it does not exist, ConflictError if another one has its name.
         """
         marks = ("uid", "resourceVersion") if is_unchanged else ("uid",)
         options = {
@@ -289,11 +283,10 @@ class ApiClient:
         as_user: str = "",
         is_patient: bool = True,
     ) -> bytes:
-        """Send one request and return the body of a 2xx response.
+        """Send one request, return the body of a 2xx response. Raises ApiError, UnreachableError.
 
         body: encoded as JSON unless it is bytes. is_patient: wait while the server answers 429.
-        as_user: the user to impersonate; the server adds the groups of a ServiceAccount itself, so
-        the right to impersonate this one name is enough. Raises ApiError, UnreachableError.
+        as_user: the user to impersonate; the server adds the groups of a ServiceAccount itself.
         """
         patience = RETRIES_OF_429 if is_patient else 0
         return await self._call(
@@ -457,23 +450,20 @@ class ApiClient:
     def _lost(
         self, error: Exception, started: float, *, is_begun: bool, may_break: bool
     ) -> UnreachableError:
-        """Return the error to raise, and note an outage unless there is evidence against one.
+        """Return the error to raise; note an outage unless another request was answered meanwhile.
 
         may_break: whether a broken response says nothing about the server.
         """
         reason = reason_of(error)
-        # Another request was answered meanwhile: the problem is in this request.
         is_answering = self.answered_at is not None and self.answered_at > started
         if not is_answering and not (is_begun and may_break):
             self.lost_at = time.monotonic()
-            self._is_away = True
+            self.is_reachable = False
             self.history.begin_outage(self.credentials.server, reason)
-        is_silent = isinstance(error, TimeoutError) and not isinstance(
-            error, aiohttp.ConnectionTimeoutError
-        )
+        is_connecting = isinstance(error, aiohttp.ConnectionTimeoutError)
+        is_silent = isinstance(error, TimeoutError) and not is_connecting
         lost = CutOffError if is_begun or is_silent else UnreachableError
-        if isinstance(error, UnreachableError):
-            lost = type(error)
+        lost = type(error) if isinstance(error, UnreachableError) else lost
         return lost(f"{self.name} {self.credentials.server}: {reason}")
 
     def _explained(
@@ -502,8 +492,8 @@ class ApiClient:
 
     def _answered(self) -> None:
         self.answered_at = time.monotonic()
-        was_away, self._is_away = self._is_away, False
-        self.history.answered(was_away=was_away)
+        self.history.answered(was_away=not self.is_reachable)
+        self.is_reachable = True
 
 
 def _check(path: str) -> None:
@@ -513,10 +503,9 @@ def _check(path: str) -> None:
 
 
 async def evict(client: ApiClient, pod_path: str, pod: Object) -> None:
-    """Evict this very pod, and none that has its name by then.
+    """Evict this very pod. Raises ConflictError if it is another one, ApiError, UnreachableError.
 
-    Raises TooManyRequestsError at once while a PodDisruptionBudget forbids it, ConflictError where
-    the pod is another one, ApiError, UnreachableError.
+    TooManyRequestsError, at once: a PodDisruptionBudget forbids it.
     """
     metadata = pod["metadata"]
     body = {

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
@@ -28,7 +29,8 @@ from karmada_vc_agent.kube.errors import (
 )
 from karmada_vc_agent.kube.flows import LogOnce, SharedLock
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, maps_at, parse_api_version
-from karmada_vc_agent.model.vocabulary import RBAC_GROUP, service_account_of
+from karmada_vc_agent.model.user_text import load_yaml
+from karmada_vc_agent.model.vocabulary import service_account_of
 
 _AGGREGATED = "APIGroupDiscoveryList"
 _ROOTS = ("/api", "/apis")
@@ -204,29 +206,7 @@ def _versions(roots: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
                 yield group, version
 
 
-_BUILT_IN = frozenset(
-    (
-        *("", "apps", "autoscaling", "batch", "extensions", "policy"),
-        "admissionregistration.k8s.io",
-        "apiextensions.k8s.io",
-        "apiregistration.k8s.io",
-        "authentication.k8s.io",
-        "authorization.k8s.io",
-        "certificates.k8s.io",
-        "coordination.k8s.io",
-        "discovery.k8s.io",
-        "events.k8s.io",
-        "flowcontrol.apiserver.k8s.io",
-        "internal.apiserver.k8s.io",
-        "networking.k8s.io",
-        "node.k8s.io",
-        RBAC_GROUP,
-        "resource.k8s.io",
-        "scheduling.k8s.io",
-        "storage.k8s.io",
-        "storagemigration.k8s.io",
-    )
-)
+_BUILT_IN = frozenset(load_yaml(Path(__file__).with_name("built_in_groups.yaml").read_bytes()))
 
 
 def is_built_in(group: str) -> bool:

@@ -21,6 +21,7 @@ from collections.abc import (
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar, Token
+from dataclasses import dataclass
 from functools import partial, partialmethod
 from threading import Thread
 from typing import Any, TypeVar
@@ -245,6 +246,7 @@ DECAY_S = 1.0
 REPORTED_EVERY_S = 60.0
 
 
+@dataclass(eq=False, repr=False)
 class LoopTime:
     """The time that flows compute in the event loop.
 
@@ -252,41 +254,37 @@ class LoopTime:
     None = not counted. on_held: called with a flow that waits, once in REPORTED_EVERY_S.
     """
 
-    def __init__(
-        self,
-        share_of: Callable[[Hashable], float | None],
-        on_held: Callable[[Hashable], None] = lambda _: None,
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
-        self._share_of = share_of
-        self._on_held = on_held
-        self._clock = clock
+    share_of: Callable[[Hashable], float | None]
+    on_held: Callable[[Hashable], None] = lambda _: None
+    clock: Callable[[], float] = time.perf_counter
+
+    def __post_init__(self) -> None:
         self._recent: dict[Hashable, tuple[float, float]] = {}
         self._reported_at: dict[Hashable, float] = {}
         self.used: dict[Hashable, float] = {}
 
     def spend(self, flow: Hashable, seconds: float) -> None:
-        if self._share_of(flow) is None:
+        if self.share_of(flow) is None:
             return
         self.used[flow] = self.used.get(flow, 0.0) + seconds
-        self._recent[flow] = self.recent(flow) + seconds, self._clock()
+        self._recent[flow] = self.recent(flow) + seconds, self.clock()
 
     def recent(self, flow: Hashable) -> float:
         """Return the seconds that a flow computed lately: the more recent, the more they count."""
         seconds, at = self._recent.get(flow) or (0.0, 0.0)
-        return seconds * math.exp((at - self._clock()) / DECAY_S)
+        return seconds * math.exp((at - self.clock()) / DECAY_S)
 
     def is_over(self, flow: Hashable) -> bool:
         """Whether a flow lately computed more than its share."""
-        share = self._share_of(flow) or 0.0
+        share = self.share_of(flow) or 0.0
         return share > 0 and self.recent(flow) > share * DECAY_S
 
     def held(self, flow: Hashable) -> None:
         """Report that a flow waits, because it exceeds its share and others are active."""
-        now = self._clock()
+        now = self.clock()
         if now - self._reported_at.get(flow, -math.inf) >= REPORTED_EVERY_S:
             self._reported_at[flow] = now
-            self._on_held(flow)
+            self.on_held(flow)
 
     def forget(self, flow: Hashable) -> None:
         for kept in (self.used, self._recent, self._reported_at):
@@ -297,14 +295,14 @@ class LoopTime:
         """Run work and count the time that it computes between its waits."""
         step: Callable[[], Any] = partial(work.send, None)
         while True:
-            began = self._clock()
+            began = self.clock()
             try:
                 waits_for = step()
             except StopIteration as ended:
                 result: T = ended.value
                 return result
             finally:
-                self.spend(flow, self._clock() - began)
+                self.spend(flow, self.clock() - began)
             try:
                 step = partial(work.send, (yield waits_for))
             except BaseException as error:  # noqa: BLE001 - whatever it is, it is meant for work

@@ -32,13 +32,18 @@ Endpoint = tuple[str, bytes, str | None]
 
 
 class WebhookClient:
-    """Posts to webhooks; connects on demand. connections: of all, divided fairly among flows."""
+    """Posts to webhooks. connections: of all, divided fairly among flows."""
 
     def __init__(
         self, connections: int = WEBHOOK_CONNECTIONS, is_shared: Callable[[], bool] = lambda: True
     ) -> None:
         self._slots = FairSlots(connections, is_shared)
-        self._session: aiohttp.ClientSession | None = None
+        self._session = aiohttp.ClientSession(
+            # Slots are the limit; a connection is held no longer than a slot.
+            connector=aiohttp.TCPConnector(limit=0, resolver=Resolver(RESOLVED_WITHIN_S)),
+            timeout=aiohttp.ClientTimeout(),  # each call has its own
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
         self._contexts: LRUCache[bytes, ssl.SSLContext] = LRUCache(BUNDLES_KEPT)
 
     async def post(self, endpoint: Endpoint, body: bytes, timeout_s: float) -> bytes:
@@ -54,7 +59,7 @@ class WebhookClient:
             async with (
                 self._slots.hold(),
                 asyncio.timeout(timeout_s),
-                self._open().post(
+                self._session.post(
                     url,
                     data=body,
                     headers=headers,
@@ -76,19 +81,7 @@ class WebhookClient:
         return answer
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
-
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                # Slots are the limit; a connection is held no longer than a slot.
-                connector=aiohttp.TCPConnector(limit=0, resolver=Resolver(RESOLVED_WITHIN_S)),
-                timeout=aiohttp.ClientTimeout(),  # each call has its own
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-        return self._session
+        await self._session.close()
 
     def _context(self, ca_bundle: bytes) -> ssl.SSLContext:
         context = self._contexts.get(ca_bundle)

@@ -10,6 +10,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
@@ -27,6 +28,7 @@ from karmada_vc_agent.model.vocabulary import NAME_FIELD
 T = TypeVar("T")
 
 
+@dataclass(eq=False, repr=False)
 class PartedReflector(Generic[T]):
     """Keeps `store` equal to what the server has in several parts, each with its own Reflector.
 
@@ -36,24 +38,16 @@ class PartedReflector(Generic[T]):
     while all parts are.
     """
 
-    def __init__(
-        self,
-        path: str,
-        store: Store[T],
-        parts: Callable[[], Iterable[str]],
-        reflector_of: Callable[[str, Store[T]], Reflector[T]],
-        part_of: Callable[[T], str],
-        supervisor: Supervisor = ALONE,
-        *,
-        is_atomic: bool = False,
-    ) -> None:
-        self.path = path
-        self.store = store
-        self._required = parts
-        self._reflector_of = reflector_of
-        self._part_of = part_of
-        self._supervisor = supervisor
-        self._is_atomic = is_atomic
+    path: str
+    store: Store[T]
+    parts: Callable[[], Iterable[str]]
+    reflector_of: Callable[[str, Store[T]], Reflector[T]]
+    part_of: Callable[[T], str]
+    supervisor: Supervisor = ALONE
+    _: KW_ONLY
+    is_atomic: bool = False
+
+    def __post_init__(self) -> None:
         self._parts: dict[str, Reflector[T]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._synced = asyncio.Event()
@@ -96,7 +90,7 @@ class PartedReflector(Generic[T]):
                 await self._has_changed.wait()
 
     def _follow(self, group: asyncio.TaskGroup) -> None:
-        required = set(self._required())
+        required = set(self.parts())
         for name in self._parts.keys() - required:
             self._tasks.pop(name).cancel()
             del self._parts[name]
@@ -105,15 +99,15 @@ class PartedReflector(Generic[T]):
                 self.store.remove(obj)
         for name in sorted(required - self._parts.keys()):
             store: Store[T] = Store(self.store.codec)
-            part = self._parts[name] = self._reflector_of(name, store)
+            part = self._parts[name] = self.reflector_of(name, store)
             store.add_handler(partial(self._take_over, name, part))
             store.on_replaced = partial(self._replaced, name, part)
             title = f"reflector {self.path}/{name}"
-            self._tasks[name] = self._supervisor.start(group, "reflector", part.run, title)
+            self._tasks[name] = self.supervisor.start(group, "reflector", part.run, title)
 
     def _observed(self, obj: T) -> None:
         """Have the part of an object that was just written followed."""
-        part = self._parts.get(self._part_of(obj))
+        part = self._parts.get(self.part_of(obj))
         if part is not None:
             part.check()
         else:
@@ -124,7 +118,7 @@ class PartedReflector(Generic[T]):
         if self.is_synced:
             return  # for good, as it is atomic
         are_synced = all(part.store.is_synced for part in self._parts.values())
-        if not self._is_atomic:
+        if not self.is_atomic:
             self.store.is_synced = are_synced
         elif are_synced:
             self._synced.set()
@@ -136,7 +130,7 @@ class PartedReflector(Generic[T]):
             self.store.replace_all(listed, lowest)
 
     def _is_followed(self, name: str, part: Reflector[T]) -> bool:
-        is_early = self._is_atomic and not self.is_synced
+        is_early = self.is_atomic and not self.is_synced
         return not is_early and self._parts.get(name) is part
 
     def _take_over(self, name: str, part: Reflector[T], old: T | None, new: T | None) -> None:
@@ -162,7 +156,7 @@ class PartedReflector(Generic[T]):
         self._update_synced()
 
     def _in_part(self, name: str, objects: Iterable[T]) -> list[T]:
-        return [obj for obj in objects if self._part_of(obj) == name]
+        return [obj for obj in objects if self.part_of(obj) == name]
 
 
 def named_reflector(
@@ -286,6 +280,7 @@ _CHECKS_PER_IDLE_TIME = 10
 _WATCHABLE = frozenset(("list", "watch"))
 
 
+@dataclass(eq=False, repr=False)
 class InformerSet:
     """Stores of host objects that match `query`, over all namespaces, by resource.
 
@@ -295,29 +290,19 @@ class InformerSet:
     whether `query` selects what we made alone. codec: decides what is kept.
     """
 
-    def __init__(
-        self,
-        client: ApiClient,
-        query: Mapping[str, str],
-        on_change: Callable[[Object | None, Object | None], None],
-        indexes: Indexes | None = None,
-        supervisor: Supervisor = ALONE,
-        scope: WatchScope | None = None,
-        idle_s: float = 0.0,
-        *,
-        are_ours: bool = False,
-        codec: RawCodec | None = None,
-    ) -> None:
-        self._client = client
-        self._codec = codec or RawCodec()
-        self.query = query
-        self._on_change = on_change
-        self._indexes = indexes
-        self._supervisor = supervisor
+    client: ApiClient
+    query: Mapping[str, str]
+    on_change: Callable[[Object | None, Object | None], None]
+    indexes: Indexes | None = None
+    supervisor: Supervisor = ALONE
+    scope: WatchScope | None = None
+    idle_s: float = 0.0
+    _: KW_ONLY
+    are_ours: bool = False
+    codec: RawCodec = field(default_factory=RawCodec)
+
+    def __post_init__(self) -> None:
         self._stores: dict[str, Store[Object]] = {}
-        self._scope = scope
-        self._idle_s = idle_s
-        self._are_ours = are_ours
         self._resources: dict[str, Resource] = {}
         self._requested_at: dict[str, float] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -330,7 +315,7 @@ class InformerSet:
         path = resource.path()
         self._requested_at[path] = asyncio.get_running_loop().time()
         if path not in self._stores:
-            store = Store(self._codec, self._indexes)
+            store = Store(self.codec, self.indexes)
             store.add_handler(self._changed)
             self._stores[path] = store
             self._resources[path] = resource
@@ -343,12 +328,12 @@ class InformerSet:
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
         if not is_echo(old, new):
-            self._on_change(old, new)
+            self.on_change(old, new)
 
     async def run(self) -> None:
         self._running.clear()
         async with asyncio.TaskGroup() as group:
-            if self._idle_s:
+            if self.idle_s:
                 group.create_task(self._end_idle(), name="end of idle informers")
             while True:
                 self._has_requests.clear()
@@ -356,13 +341,13 @@ class InformerSet:
                     if path not in self._running:
                         follow = partial(self._follow, resource, self._stores[path])
                         name = f"reflector {path}"
-                        task = self._supervisor.start(group, "reflector", follow, name)
+                        task = self.supervisor.start(group, "reflector", follow, name)
                         self._running[path] = task
                 await self._has_requests.wait()
 
     async def _end_idle(self) -> None:
         while True:
-            await asyncio.sleep(self._idle_s / _CHECKS_PER_IDLE_TIME)
+            await asyncio.sleep(self.idle_s / _CHECKS_PER_IDLE_TIME)
             for path in [path for path in self._running if self._is_idle(path)]:
                 # A caller that requests it from here on gets a new store, and a new reflector.
                 self._running.pop(path).cancel()
@@ -373,13 +358,13 @@ class InformerSet:
         store, group = self._stores[path], self._resources[path].gvk.group
         if is_built_in(group) or len(store) or store.unreadable or not store.is_synced:
             return False
-        return asyncio.get_running_loop().time() - self._requested_at[path] >= self._idle_s
+        return asyncio.get_running_loop().time() - self._requested_at[path] >= self.idle_s
 
     async def _follow(self, resource: Resource, store: Store[Object]) -> None:
-        what = (self._client, resource, store, self.query)
-        if self._scope is None or await self._scope.is_whole(resource):
+        what = (self.client, resource, store, self.query)
+        if self.scope is None or await self.scope.is_whole(resource):
             await _reflector(*what).run()
             return
-        are_ours = self._are_ours
-        parts = namespaced_reflector(*what, self._scope, self._supervisor, are_ours=are_ours)
+        are_ours = self.are_ours
+        parts = namespaced_reflector(*what, self.scope, self.supervisor, are_ours=are_ours)
         await parts.run()

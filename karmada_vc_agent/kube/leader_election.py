@@ -17,7 +17,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from karmada_vc_agent.kube.client import ApiClient
@@ -116,6 +116,7 @@ class LeadLostError(Exception):
     """Another process holds the Lease now."""
 
 
+@dataclass(eq=False, repr=False)
 class LeaderElection:
     """Holds one Lease, as `identity`; times as in Kubernetes.
 
@@ -123,65 +124,54 @@ class LeaderElection:
     and how the lead is handed over, None = never.
     """
 
-    def __init__(
-        self,
-        client: ApiClient,
-        namespace: str,
-        name: str,
-        identity: str,
-        clock: Callable[[], float] = since_boot,
-        *,
-        lease_duration_s: float = 15.0,
-        renew_deadline_s: float = 10.0,
-        retry_period_s: float = 2.0,
-        lineage: str = "",
-        hand_over: HandOver | None = None,
-    ) -> None:
-        self._client = client
-        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-        self._path = f"{self._collection}/{name}"
-        self._namespace = namespace
-        self._name = name
-        self._identity = identity
-        self._lease_duration_s = lease_duration_s
-        self._renew_deadline_s = renew_deadline_s
-        self._retry_period_s = retry_period_s
-        self._clock = clock
+    client: ApiClient
+    namespace: str
+    name: str
+    identity: str
+    clock: Callable[[], float] = since_boot
+    _: KW_ONLY
+    lease_duration_s: float = 15.0
+    renew_deadline_s: float = 10.0
+    retry_period_s: float = 2.0
+    lineage: str = ""
+    hand_over: HandOver | None = None
+
+    def __post_init__(self) -> None:
+        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
+        self._path = f"{self._collection}/{self.name}"
         self._renewed_at: float | None = None
         self._failed_at: float | None = None
         self._seen: tuple[str, float] | None = None
         self._written: tuple[str, str, int] = ("", "", 0)
         self.regained = Signal[[]]()
         """Emitted when leadership is certain again after it was not."""
-        self._lineage = lineage
-        self._hand_over = hand_over
         self.continues_lineage = False
         """Whether the previous leader was of the lineage, and this one continues it."""
 
     async def is_lineage_unbroken(self) -> bool:
         """Return whether the last leader is of the lineage. Raises KubeError."""
-        lease = await self._await(self._client.get(self._path))
-        return _is_of_lineage(lease, self._lineage)
+        lease = await self._await(self.client.get(self._path))
+        return _is_of_lineage(lease, self.lineage)
 
     def begin_lineage(self) -> None:
         """Belong to the lineage from now on, whichever process led before."""
-        self.continues_lineage = bool(self._lineage)
+        self.continues_lineage = bool(self.lineage)
 
     def is_leading(self) -> bool:
         """Return whether the Lease is certainly still ours."""
-        return self._is_within(self._renewed_at, self._renew_deadline_s)
+        return self._is_within(self._renewed_at, self.renew_deadline_s)
 
     def is_in_touch(self) -> bool:
         """Return whether the Lease is ours, or was tried lately: this process was not stopped."""
         return self.is_leading() or self._is_within(self._failed_at, self._longest_s)
 
     def _is_within(self, since: float | None, seconds: float) -> bool:
-        return since is not None and self._clock() - since < seconds
+        return since is not None and self.clock() - since < seconds
 
     @property
     def _longest_s(self) -> float:
         """Longest time from one attempt to the end of the next; a longer one means it stopped."""
-        return self._retry_period_s + 2 * PATIENCE * self._renew_deadline_s + SLACK_S
+        return self.retry_period_s + 2 * PATIENCE * self.renew_deadline_s + SLACK_S
 
     async def acquire(self) -> None:
         """Wait until the Lease is ours."""
@@ -189,43 +179,43 @@ class LeaderElection:
         while True:
             try:
                 holder = await self._try()
-                if holder == self._identity:
-                    _log.info("Leading", extra={"lease": f"{self._namespace}/{self._name}"})
+                if holder == self.identity:
+                    _log.info("Leading", extra={"lease": f"{self.namespace}/{self.name}"})
                     return
-                once.info("Standing by", about=holder, leader=holder, lease=self._name)
+                once.info("Standing by", about=holder, leader=holder, lease=self.name)
             except KubeError as error:
                 if not isinstance(error, (ConflictError, UnreachableError)):
                     once.warning("Waiting to lead", reason=str(error))
-            await asyncio.sleep(self._retry_period_s)
+            await asyncio.sleep(self.retry_period_s)
 
     async def lead(self) -> None:
         """Renew until cancelled. Raises LeadLostError."""
         was_stopped = False
         while True:
-            before = self._clock()
-            await asyncio.sleep(self._retry_period_s)
+            before = self.clock()
+            await asyncio.sleep(self.retry_period_s)
             renewed_at = self._renewed_at
             try:
                 holder = await self._try()
             except KubeError as error:
                 # After a stop another one may lead, until a renewal shows that not.
-                was_stopped = was_stopped or self._clock() - before > self._longest_s
-                self._failed_at = None if was_stopped else self._clock()
+                was_stopped = was_stopped or self.clock() - before > self._longest_s
+                self._failed_at = None if was_stopped else self.clock()
                 _log.debug("Failed to renew the leader Lease", extra={"reason": str(error)})
                 continue
             was_stopped = False
             # Not before the renewal: the lead may have become uncertain while that was under way.
-            was_certain = self._is_within(renewed_at, self._renew_deadline_s)
-            if holder == self._identity and not was_certain:
-                _log.info("Leading again", extra={"lease": f"{self._namespace}/{self._name}"})
+            was_certain = self._is_within(renewed_at, self.renew_deadline_s)
+            if holder == self.identity and not was_certain:
+                _log.info("Leading again", extra={"lease": f"{self.namespace}/{self.name}"})
                 self.regained.emit()
-            if holder != self._identity:
+            if holder != self.identity:
                 self._renewed_at = self._failed_at = None
-                raise LeadLostError(f"{holder} now holds lease {self._namespace}/{self._name}")
+                raise LeadLostError(f"{holder} now holds lease {self.namespace}/{self.name}")
 
     async def wait_handed_over(self) -> None:
         """Return once the lead is to be released for a process that has what this one lacks."""
-        await (self._hand_over.agreed if self._hand_over else asyncio.Event()).wait()
+        await (self.hand_over.agreed if self.hand_over else asyncio.Event()).wait()
 
     async def release(self) -> None:
         """Release the Lease, so that a standby or a restart need not wait."""
@@ -233,71 +223,71 @@ class LeaderElection:
             return
         self._renewed_at = None
         try:
-            lease = await self._await(self._client.get(self._path))
-            if dig(lease, "spec", "holderIdentity") == self._identity:
+            lease = await self._await(self.client.get(self._path))
+            if dig(lease, "spec", "holderIdentity") == self.identity:
                 lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
-                await self._await(self._client.replace(self._path, lease))
+                await self._await(self.client.replace(self._path, lease))
         except KubeError as error:
             _log.debug("Leaving the leader Lease to expire", extra={"reason": str(error)})
 
     async def _await(self, request: Awaitable[Object]) -> Object:
         """Wait for a response, but leave time for another request before the deadline."""
-        patience_s = self._renew_deadline_s * PATIENCE
+        patience_s = self.renew_deadline_s * PATIENCE
         try:
             async with asyncio.timeout(patience_s):
                 return await request
         except TimeoutError as error:
-            text = f"{self._client.name}: no answer about lease {self._name} in {patience_s:g} s"
+            text = f"{self.client.name}: no answer about lease {self.name} in {patience_s:g} s"
             raise UnreachableError(text) from error
 
     async def _try(self) -> str:
         """Take or renew the Lease if possible; return its holder."""
-        started = self._clock()
+        started = self.clock()
         try:
-            lease = await self._await(self._client.get(self._path))
+            lease = await self._await(self.client.get(self._path))
         except NotFoundError:
             return await self._create(started)
         holder = str(dig(lease, "spec", "holderIdentity") or "")
         uid, version = _mark(lease)
         written_uid, written, epoch = self._written
         if uid == written_uid:  # a server that has our Lease in an earlier state: only we renew it
-            self._client.history.check(written, version, f"lease {self._name}", epoch)
-        hand_over = self._hand_over
+            self.client.history.check(written, version, f"lease {self.name}", epoch)
+        hand_over = self.hand_over
         heir = str(annotations_of(lease).get(hand_over.offers, "")) if hand_over else ""
-        if (holder or heir) not in ("", self._identity) and not self._has_run_out(lease):
-            if hand_over and (patch := hand_over.offer(lease, self._identity)) is not None:
-                await self._await(self._client.merge_patch(self._path, patch))
+        if (holder or heir) not in ("", self.identity) and not self._has_run_out(lease):
+            if hand_over and (patch := hand_over.offer(lease, self.identity)) is not None:
+                await self._await(self.client.merge_patch(self._path, patch))
             return holder or heir
         spec = self._spec(lease)
-        if holder == self._identity:
+        if holder == self.identity:
             spec["acquireTime"] = dig(lease, "spec", "acquireTime") or spec["renewTime"]
         else:
-            self.continues_lineage = _is_of_lineage(lease, self._lineage)
+            self.continues_lineage = _is_of_lineage(lease, self.lineage)
             spec["leaseTransitions"] += 1
         marked = self._marked({**lease, "spec": spec})
-        answer = await self._await(self._client.replace(self._path, marked))
-        self._written = (*_mark(answer), self._client.history.epoch)
+        answer = await self._await(self.client.replace(self._path, marked))
+        self._written = (*_mark(answer), self.client.history.epoch)
         self._renewed_at = started
-        return self._identity
+        return self.identity
 
     async def _create(self, started: float) -> str:
         lease = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": self._name, "namespace": self._namespace},
+            "metadata": {"name": self.name, "namespace": self.namespace},
             "spec": self._spec({}),
         }
-        await self._await(self._client.create(self._collection, self._marked(lease)))
+        await self._await(self.client.create(self._collection, self._marked(lease)))
         self._renewed_at = started
-        return self._identity
+        return self.identity
 
     def _marked(self, lease: Object) -> Object:
         """Return a Lease that says the last lead of the lineage, and what it lacks."""
         marks = dict(annotations_of(lease))
-        if self._hand_over is not None:
-            marks = self._hand_over.renewed(lease, self._identity)
+        if self.hand_over is not None:
+            marks = self.hand_over.renewed(lease, self.identity)
         if self.continues_lineage:
-            marks[self._lineage] = str(lease["spec"]["leaseTransitions"])
+            marks[self.lineage] = str(lease["spec"]["leaseTransitions"])
         if not marks and not annotations_of(lease):
             return lease
         return {**lease, "metadata": {**lease["metadata"], "annotations": marks}}
@@ -306,8 +296,8 @@ class LeaderElection:
         """Return the spec to write; the time of a Lease never decreases."""
         now = renew_time(lease, datetime.now(UTC))
         return {
-            "holderIdentity": self._identity,
-            "leaseDurationSeconds": max(1, int(self._lease_duration_s)),
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": max(1, int(self.lease_duration_s)),
             "acquireTime": now,
             "renewTime": now,
             "leaseTransitions": _transitions(lease),
@@ -317,12 +307,12 @@ class LeaderElection:
         """Return whether a foreign Lease was not renewed for its duration, by our own clock."""
         renewed = str(dig(lease, "spec", "renewTime"))
         if self._seen is None or self._seen[0] != renewed:
-            self._seen = (renewed, self._clock())
+            self._seen = (renewed, self.clock())
             return False
         duration_s = dig(lease, "spec", "leaseDurationSeconds")
         is_number = isinstance(duration_s, int | float)
         return not self._is_within(
-            self._seen[1], duration_s if is_number else self._lease_duration_s
+            self._seen[1], duration_s if is_number else self.lease_duration_s
         )
 
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
@@ -105,6 +105,7 @@ WATCH_S = (300, 600)
 BACKOFF_S = (0.2, 10.0)
 
 
+@dataclass(eq=False, repr=False)
 class Reflector(Generic[T]):
     """Keeps `store` equal to what the server has under `path`.
 
@@ -114,38 +115,28 @@ class Reflector(Generic[T]):
     as often, or by `check`. is_short: lists are short, and need not wait for long ones.
     """
 
-    def __init__(
-        self,
-        client: ApiClient,
-        path: str,
-        codec: Codec[T],
-        store: Store[T],
-        query: Mapping[str, str] | None = None,
-        forbidden_s: float = BACKOFF_S[1],
-        is_absent: Callable[[], Awaitable[bool]] = never,
-        *,
-        is_direct: bool = True,
-        rests: bool = False,
-        is_short: bool = False,
-    ) -> None:
-        self.path = path
-        self.store = store
-        self._client = client
-        self._codec = codec
-        self._query = dict(query or {})
+    client: ApiClient
+    path: str
+    codec: Codec[T]
+    store: Store[T]
+    query: Mapping[str, str] | None = None
+    forbidden_s: float = BACKOFF_S[1]
+    is_absent: Callable[[], Awaitable[bool]] = never
+    _: KW_ONLY
+    is_direct: bool = True
+    rests: bool = False
+    is_short: bool = False
+
+    def __post_init__(self) -> None:
+        self._query = dict(self.query or {})
         self._synced = asyncio.Event()
         self._answered = asyncio.Event()
-        self._is_direct = is_direct
-        self._forbidden_s = forbidden_s
-        self._is_absent = is_absent
-        self._rests = rests
-        self._is_short = is_short
         self._is_check_due = asyncio.Event()
         self._version: str | None = None
         self._seen = ""
         self._is_back = False
         self._once = LogOnce(_log)
-        self._source = f"{path}?{urlencode(self._query)}"
+        self._source = f"{self.path}?{urlencode(self._query)}"
         self._named: dict[str, str] = {}
         self._epoch = 0
         self._page_size = PageSize()
@@ -155,14 +146,14 @@ class Reflector(Generic[T]):
         self._failing_since = 0.0
 
     async def run(self) -> None:
-        self.store.on_fault = lambda part: self._client.instrument.failed(self.path, part)
-        self._client.history.join(self)
+        self.store.on_fault = lambda part: self.client.instrument.failed(self.path, part)
+        self.client.history.join(self)
         try:
             await self._follow()
         finally:
-            self._client.history.leave(self)
+            self.client.history.leave(self)
             self._named = {}
-            self._client.instrument.unreadable(self._source, self.path, {})
+            self.client.instrument.unreadable(self._source, self.path, {})
 
     async def _follow(self) -> None:
         failures, longest_s = 0, BACKOFF_S[1]
@@ -173,7 +164,7 @@ class Reflector(Generic[T]):
                     await self._check_server_version()
                 if self._version is None or self._is_outdated:
                     await self._list()
-                if self._rests and not len(self.store) and not self.store.unreadable:
+                if self.rests and not len(self.store) and not self.store.unreadable:
                     await self._rest()
                     failures = 0
                     continue
@@ -184,18 +175,18 @@ class Reflector(Generic[T]):
             except KubeError as error:
                 self._refused(error)
                 if isinstance(error, ForbiddenError):
-                    longest_s = self._forbidden_s
+                    longest_s = self.forbidden_s
             except Exception as error:  # noqa: BLE001 - a resource must not cost the others
                 self._version = self._listing = None
-                self._client.instrument.failed(self.path, "watch")
+                self.client.instrument.failed(self.path, "watch")
                 text = "Failed to watch; listing again"
-                self._once.bug(text, error, server=self._client.name, path=self.path)
+                self._once.bug(text, error, server=self.client.name, path=self.path)
             # A failure, or a watch that ended without any event.
             if longest_s > longest_before_s:
                 failures = 0  # what failed before, failed for something else
             failures += 1
             pause_s = min(longest_s, BACKOFF_S[0] * 2 ** min(failures - 1, 20))
-            await self._client.history.pause(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+            await self.client.history.pause(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
 
     def check(self) -> None:
         """List again soon what is not watched, as there was nothing."""
@@ -209,15 +200,15 @@ class Reflector(Generic[T]):
     @property
     def _is_outdated(self) -> bool:
         """Return whether the time of the server was reset since the last list."""
-        return self._epoch != self._client.history.epoch
+        return self._epoch != self.client.history.epoch
 
     def _refused(self, error: KubeError) -> None:
-        history = self._client.history
+        history = self.client.history
         if not self.failure:
             self._failing_since = asyncio.get_running_loop().time()
         self.failure = str(error) or type(error).__name__
         is_forbidden = isinstance(error, ForbiddenError)
-        if not self._is_direct or (is_forbidden and not len(self.store)):
+        if not self.is_direct or (is_forbidden and not len(self.store)):
             # There is nothing else to see here, whatever the time of the server.
             history.listed(self, history.epoch)
         if is_forbidden:
@@ -226,7 +217,7 @@ class Reflector(Generic[T]):
             self._version = None  # start over with a list
         if not isinstance(error, (ExpiredError, UnreachableError)):
             # The client logs outages, once for all of its users.
-            name = self._client.name
+            name = self.client.name
             self._once.warning("Waiting to watch", server=name, path=self.path, reason=str(error))
 
     @property
@@ -248,7 +239,7 @@ class Reflector(Generic[T]):
     async def _check_server_version(self) -> None:
         """Detect a server whose time was reset, by one small request."""
         query = {**self._query, "limit": "1"}
-        answer = await self._client.read_page(self.path, query, METADATA_ONLY)
+        answer = await self.client.read_page(self.path, query, METADATA_ONLY)
         try:
             version = dig(decode_object(answer), "metadata", "resourceVersion")
             check_version(version)
@@ -262,16 +253,16 @@ class Reflector(Generic[T]):
             self._version = None  # a list returns the current state
 
     def _report_reset(self, evidence: str) -> None:
-        if self._is_direct and self._epoch == self._client.history.epoch:
-            self._client.history.notice(evidence)
+        if self.is_direct and self._epoch == self.client.history.epoch:
+            self.client.history.notice(evidence)
 
     async def _list(self) -> None:
         """List everything; after an outage continue from the last page."""
-        epoch = self._client.history.epoch
+        epoch = self.client.history.epoch
         self._is_check_due.clear()
         listing = self._listing
         if listing is None or listing.epoch != epoch:
-            self._client.instrument.listed(self.path)
+            self.client.instrument.listed(self.path)
             listing = self._listing = _Listing(epoch)
         try:
             while True:
@@ -284,7 +275,7 @@ class Reflector(Generic[T]):
         except KubeError as error:
             if not isinstance(error, UnreachableError):  # then its token is valid for minutes
                 self._listing = None
-            if isinstance(error, NotServedError) and await self._is_absent():
+            if isinstance(error, NotServedError) and await self.is_absent():
                 self.store.replace_all([])
                 self._listed(epoch)
             raise
@@ -293,10 +284,10 @@ class Reflector(Generic[T]):
 
     async def _read_page(self, token: str) -> Page[T]:
         query = {**self._query, **({"continue": token} if token else {})}
-        if self._is_short:
-            content = await self._client.request("GET", self.path, query=query)
+        if self.is_short:
+            content = await self.client.request("GET", self.path, query=query)
         else:
-            content = await read_page(self._client, self.path, query, self._page_size)
+            content = await read_page(self.client, self.path, query, self._page_size)
         page = await self._decode(content)
         check_version(page.resource_version)
         self._page_size.received(len(page.items) + len(page.unreadable), len(content))
@@ -304,16 +295,16 @@ class Reflector(Generic[T]):
 
     async def _decode(self, content: bytes) -> Page[T]:
         try:
-            return self._codec.page(content)
+            return self.codec.page(content)
         except ValueError:
             # Takes a tenth of a second for each megabyte: others must not wait for it.
-            page = await asyncio.to_thread(self._codec.page, content, is_odd=True)
-            return replace(page, items=[self._codec.trim(item) for item in page.items])
+            page = await asyncio.to_thread(self.codec.page, content, is_odd=True)
+            return replace(page, items=[self.codec.trim(item) for item in page.items])
 
     def _accept(
         self, objects: list[T], unreadable: list[Unreadable], page: Page[T], epoch: int
     ) -> None:
-        history = self._client.history
+        history = self.client.history
         is_back = self._is_back or epoch != self._epoch
         if not is_back and epoch == history.epoch:
             evidence = self._evidence(objects, page.resource_version)
@@ -331,7 +322,7 @@ class Reflector(Generic[T]):
         self._once.ended()
 
     def _listed(self, epoch: int) -> None:
-        self._client.history.listed(self, epoch)
+        self.client.history.listed(self, epoch)
         self._synced.set()
         self._answered.set()
 
@@ -350,7 +341,7 @@ class Reflector(Generic[T]):
         A call that has not ended is cancelled.
         """
         task = asyncio.ensure_future(call)
-        doubt = asyncio.ensure_future(self._client.history.wait_new_epoch(self._epoch))
+        doubt = asyncio.ensure_future(self.client.history.wait_new_epoch(self._epoch))
         tasks = (task, doubt)
         try:
             await asyncio.wait(tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
@@ -369,8 +360,8 @@ class Reflector(Generic[T]):
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(random.randint(*WATCH_S)),  # noqa: S311 - spread, no secret
         }
-        async for line in self._client.watch(self.path, query):
-            event = self._codec.event(line)
+        async for line in self.client.watch(self.path, query):
+            event = self.codec.event(line)
             has_events = has_events or event.type != "ERROR"
             if event.type == "ERROR":
                 raise watch_error(event.error)
@@ -406,7 +397,7 @@ class Reflector(Generic[T]):
             return
         for name, reason in unreadable.items():
             if self._named.get(name) != reason:
-                extra = {"server": self._client.name, "path": self.path, "object": name}
+                extra = {"server": self.client.name, "path": self.path, "object": name}
                 _log.warning("Cannot read an object", extra={**extra, "reason": reason})
         self._named = unreadable
-        self._client.instrument.unreadable(self._source, self.path, unreadable)
+        self.client.instrument.unreadable(self._source, self.path, unreadable)
