@@ -16,28 +16,8 @@ from typing import Any, NamedTuple, NoReturn, Self
 import aiohttp
 from yarl import URL
 
-from karmada_vc_agent.kube import transport
+from karmada_vc_agent.kube import errors, transport
 from karmada_vc_agent.kube.controller import Signal
-from karmada_vc_agent.kube.errors import (
-    ApiError,
-    ConflictError,
-    CutOffError,
-    Denials,
-    ForbiddenError,
-    InvalidError,
-    Need,
-    NotFoundError,
-    PageError,
-    TooLargeError,
-    TooManyRequestsError,
-    UnauthorizedError,
-    UnreachableError,
-    UnreadableError,
-    UnwritableError,
-    error_from_answer,
-    need_of,
-    reason_of,
-)
 from karmada_vc_agent.kube.flows import SHORT_WATCH_S, FairSlots, TokenBucket, WatchSlots
 from karmada_vc_agent.kube.store import History
 from karmada_vc_agent.kube.transport import ClientInstrument, Credentials, Timeouts
@@ -156,8 +136,8 @@ class ApiClient:
         self.lost_at: float | None = None
         self.instrument = ClientInstrument()
         self.history = history or History(name)
-        self.refusal: Callable[[str], ForbiddenError | None] = lambda _path: None
-        self.denials = Denials(time.monotonic)
+        self.refusal: Callable[[str], errors.ForbiddenError | None] = lambda _path: None
+        self.denials = errors.Denials(time.monotonic)
         self.unauthorized = Signal[[]]()
         """Emitted when the server rejects the credential (401)."""
 
@@ -191,7 +171,7 @@ class ApiClient:
         """GET what another party named; None where there is none, or we may not see it."""
         try:
             return await self._object(_Request("GET", path, is_ours=False))
-        except (NotFoundError, ForbiddenError, UnwritableError):
+        except (errors.NotFoundError, errors.ForbiddenError, errors.UnwritableError):
             return None
 
     async def create(
@@ -266,10 +246,10 @@ class ApiClient:
         uid = {"uid": live["metadata"]["uid"]}
         try:
             return await self.merge_patch(path, {"metadata": patch["metadata"] | uid}, as_user)
-        except InvalidError as error:
+        except errors.InvalidError as error:
             if _ANOTHER_UID not in str(error):
                 raise
-            raise ConflictError(409, "Conflict", str(error)) from error
+            raise errors.ConflictError(409, "Conflict", str(error)) from error
 
     async def request(
         self,
@@ -327,7 +307,7 @@ class ApiClient:
         for attempt in range(request.patience + 1):
             try:
                 response, answer = await self._send(request, content)
-            except TooManyRequestsError as error:
+            except errors.TooManyRequestsError as error:
                 waited_s += error.retry_after_s
                 if attempt == request.patience or waited_s > self._patience_s:
                     raise
@@ -351,7 +331,7 @@ class ApiClient:
         """Raise the error of a write; after all waiting, as the lead may have been lost."""
         reason = self._fence() if self._may_write() else "not the leader"
         if reason:
-            raise UnreachableError(f"{self.name}: {reason}, write refused")
+            raise errors.UnreachableError(f"{self.name}: {reason}, write refused")
         if (refusal := self.refusal(path)) is not None:
             raise refusal
 
@@ -370,7 +350,7 @@ class ApiClient:
                 answer = await transport.read_body(response, request.most_bytes)
         except Exception as error:
             is_begun = code != "<error>"
-            may_break = request.is_page or isinstance(error, TooLargeError)
+            may_break = request.is_page or isinstance(error, errors.TooLargeError)
             lost = self._lost(error, started, is_begun=is_begun, may_break=may_break)
             raise lost from error
         finally:
@@ -379,7 +359,7 @@ class ApiClient:
         # A right that an impersonated user lacks is not one that we lack.
         is_own = request.is_ours and not request.as_user
         if response.status >= 400:
-            need = need_of(request.method, request.path) if is_own else None
+            need = errors.need_of(request.method, request.path) if is_own else None
             raise self._explained(response, answer, request.path, need, content)
         if not request.as_user:
             self.denials.granted(request.method, request.path)
@@ -415,7 +395,7 @@ class ApiClient:
                             yield line
                 finally:
                     self._watched.discard(response)
-        except (ApiError, UnreadableError):
+        except (errors.ApiError, errors.UnreadableError):
             raise
         except Exception as error:
             if code == "<error>":
@@ -426,9 +406,9 @@ class ApiClient:
     async def _refuse_watch(self, response: aiohttp.ClientResponse, path: str) -> NoReturn:
         answer = await transport.read_body(response)
         if response.status < 400:
-            raise UnreadableError(f"unexpected status {response.status} of a watch")
+            raise errors.UnreadableError(f"unexpected status {response.status} of a watch")
         self._answered()
-        raise self._explained(response, answer, path, need_of("GET", path, watches=True))
+        raise self._explained(response, answer, path, errors.need_of("GET", path, watches=True))
 
     def _url(self, path: str) -> URL:
         # Verbatim: nothing in a path may be normalised or decoded.
@@ -449,12 +429,12 @@ class ApiClient:
 
     def _lost(
         self, error: Exception, started: float, *, is_begun: bool, may_break: bool
-    ) -> UnreachableError:
+    ) -> errors.UnreachableError:
         """Return the error to raise; note an outage unless another request was answered meanwhile.
 
         may_break: whether a broken response says nothing about the server.
         """
-        reason = reason_of(error)
+        reason = errors.reason_of(error)
         is_answering = self.answered_at is not None and self.answered_at > started
         if not is_answering and not (is_begun and may_break):
             self.lost_at = time.monotonic()
@@ -462,8 +442,8 @@ class ApiClient:
             self.history.begin_outage(self.credentials.server, reason)
         is_connecting = isinstance(error, aiohttp.ConnectionTimeoutError)
         is_silent = isinstance(error, TimeoutError) and not is_connecting
-        lost = CutOffError if is_begun or is_silent else UnreachableError
-        lost = type(error) if isinstance(error, UnreachableError) else lost
+        lost = errors.CutOffError if is_begun or is_silent else errors.UnreachableError
+        lost = type(error) if isinstance(error, errors.UnreachableError) else lost
         return lost(f"{self.name} {self.credentials.server}: {reason}")
 
     def _explained(
@@ -471,18 +451,18 @@ class ApiClient:
         response: aiohttp.ClientResponse,
         answer: bytes,
         path: str,
-        need: Need | None,
+        need: errors.Need | None,
         sent: bytes | None = None,
-    ) -> ApiError:
+    ) -> errors.ApiError:
         """Return the error of a response; with the missing RBAC rule, which is remembered."""
         retry_after = response.headers.get("Retry-After")
-        error = error_from_answer(response.status, answer, retry_after, path=path, sent=sent)
-        if isinstance(error, PageError):
+        error = errors.error_from_answer(response.status, answer, retry_after, path=path, sent=sent)
+        if isinstance(error, errors.PageError):
             error.target = f"{self.name} {self.credentials.server}{path}"
-        if isinstance(error, UnauthorizedError):
+        if isinstance(error, errors.UnauthorizedError):
             error.target = f"{self.name} {self.credentials.server}, with {self.credentials.source}"
             self.unauthorized.emit()
-        if not isinstance(error, ForbiddenError):
+        if not isinstance(error, errors.ForbiddenError):
             return error
         explained = error.missing(need)
         explained.server = self.name
@@ -499,7 +479,7 @@ class ApiClient:
 def _check(path: str) -> None:
     """Raise UnwritableError for a path with a name that is not quoted."""
     if _ODD_PATH.search(path):
-        raise UnwritableError(f"{path!r} is not a valid path")
+        raise errors.UnwritableError(f"{path!r} is not a valid path")
 
 
 async def evict(client: ApiClient, pod_path: str, pod: Object) -> None:

@@ -14,19 +14,9 @@ from weakref import WeakKeyDictionary
 
 from cachetools import TTLCache
 
+from karmada_vc_agent.kube import errors
 from karmada_vc_agent.kube.client import DISCOVERY, ONE_METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.controller import Signal
-from karmada_vc_agent.kube.errors import (
-    ApiError,
-    KubeError,
-    Need,
-    NotFoundError,
-    NotServedError,
-    PageError,
-    UnreachableError,
-    UnreadableError,
-    need_of,
-)
 from karmada_vc_agent.kube.flows import LogOnce, SharedLock
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, maps_at, parse_api_version
 from karmada_vc_agent.model.user_text import load_yaml
@@ -119,7 +109,7 @@ class Discovery:
                 self._etags.clear()
                 self._is_outdated = True
                 text = f"cannot read what {self._client.name} serves: {error!r:.200}"
-                raise UnreadableError(text) from error
+                raise errors.UnreadableError(text) from error
             if not self._is_expired:  # while it was read: what was read may be from before
                 self._doubted -= doubted
                 self._refreshed_at = began_at
@@ -228,7 +218,7 @@ async def is_aggregated(client: ApiClient, resource: Resource) -> bool:
     path = f"{DEFINITIONS_PATH}/{resource.plural}.{group}"
     try:
         await client.request("GET", path, accept=ONE_METADATA_ONLY)
-    except NotFoundError:
+    except errors.NotFoundError:
         return True
     return False
 
@@ -243,7 +233,7 @@ async def is_absent(client: ApiClient, path: str) -> bool:
     404 without a Status is also the answer of a proxy, and while an APIService is away.
     """
     _, root, group, version, *_ = f"{path}//".split("/")
-    need = need_of("GET", path)
+    need = errors.need_of("GET", path)
     if root != "apis" or need is None:
         return False  # every API server serves the core group
     try:
@@ -252,7 +242,7 @@ async def is_absent(client: ApiClient, path: str) -> bool:
         if response is not None:
             served = _served([response[0]])
             _groups[client] = response[1], served
-    except (KubeError, *_SHAPE_ERRORS):
+    except (errors.KubeError, *_SHAPE_ERRORS):
         return False
     if not served.lists or f"{group}/{version}" in served.unanswered:
         return False
@@ -264,12 +254,12 @@ async def items_unless_absent(client: ApiClient, path: str) -> list[Object] | No
     """Return the items of a collection, None if it is not served. Raises KubeError."""
     try:
         answer = await client.get(path)
-    except NotServedError:
+    except errors.NotServedError:
         if await is_absent(client, path):
             return None
         raise
     if not isinstance(answer.get("items"), list):
-        raise UnreadableError(f"the response to {path} is not a list")
+        raise errors.UnreadableError(f"the response to {path} is not a list")
     return maps_at(answer, "items")
 
 
@@ -307,11 +297,11 @@ class HealthProbe:
             try:
                 async with asyncio.timeout(PROBE_TIMEOUT_S):
                     await self._client.request("GET", path)
-            except NotServedError:
+            except errors.NotServedError:
                 continue
-            except ApiError as error:
+            except errors.ApiError as error:
                 return error.status
-            except (KubeError, TimeoutError):
+            except (errors.KubeError, TimeoutError):
                 return None
             return 200
         return 404
@@ -333,11 +323,11 @@ def review_status(review: Object) -> Object:
     """Return the status of an answered review. Raises UnreadableError for a page in its place."""
     status = dig(review, "status")
     if not isinstance(status, dict):
-        raise UnreadableError("the response is not a review")
+        raise errors.UnreadableError("the response is not a review")
     return status
 
 
-async def is_allowed(client: ApiClient, need: Need, as_user: str = "") -> bool:
+async def is_allowed(client: ApiClient, need: errors.Need, as_user: str = "") -> bool:
     """Return whether our own user, or one we may impersonate, may do something."""
     resource, _, subresource = need.resource.partition("/")
     attributes = {**asdict(need), "resource": resource, "subresource": subresource}
@@ -355,12 +345,12 @@ async def own_user_name(client: ApiClient) -> str:
     return str(dig(answer, "status", "userInfo", "username") or "")
 
 
-def need_to_impersonate(user: str) -> Need:
+def need_to_impersonate(user: str) -> errors.Need:
     """Return the right to impersonate a user; a ServiceAccount is one in its namespace."""
     account = service_account_of(user)
     if account is None:
-        return Need("impersonate", "", "users", name=user)
-    return Need("impersonate", "", "serviceaccounts", *account)
+        return errors.Need("impersonate", "", "users", name=user)
+    return errors.Need("impersonate", "", "serviceaccounts", *account)
 
 
 TOKEN_REVIEWS_PATH = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - no secret
@@ -375,6 +365,7 @@ REVIEWS_KEPT, REVIEWS_AT_ONCE = 128, 16
 
 _log = logging.getLogger(__name__)
 
+_AWAY = (errors.UnreachableError, errors.PageError, errors.UnreadableError, TimeoutError)
 Create = Callable[[str, Any], Awaitable[Object]]
 Refusal = tuple[int, str]
 """Status and text of the rejection."""
@@ -413,7 +404,7 @@ class BearerReview:
         self._under_way += 1
         try:
             refusal = await self._review(token)
-        except (KubeError, TimeoutError) as error:
+        except (errors.KubeError, TimeoutError) as error:
             return self._unanswered(key, error)
         finally:
             self._under_way -= 1
@@ -427,8 +418,7 @@ class BearerReview:
 
     def _unanswered(self, key: bytes, error: Exception) -> Refusal | None:
         """Use the last answer, for a while, if the server does not answer; otherwise reject."""
-        is_away = isinstance(error, (UnreachableError, PageError, UnreadableError, TimeoutError))
-        if is_away and key in self._allowed_at:
+        if isinstance(error, _AWAY) and key in self._allowed_at:
             return None
         reason = str(error) or "no answer in time"
         self._once.warning("Cannot ask the host who may read metrics", reason=reason)

@@ -5,6 +5,7 @@ import hashlib
 import logging
 import ssl
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 
 import aiohttp
@@ -38,13 +39,16 @@ class WebhookClient:
         self, connections: int = WEBHOOK_CONNECTIONS, is_shared: Callable[[], bool] = lambda: True
     ) -> None:
         self._slots = FairSlots(connections, is_shared)
-        self._session = aiohttp.ClientSession(
+        self._contexts: LRUCache[bytes, ssl.SSLContext] = LRUCache(BUNDLES_KEPT)
+
+    @cached_property
+    def _session(self) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
             # Slots are the limit; a connection is held no longer than a slot.
             connector=aiohttp.TCPConnector(limit=0, resolver=Resolver(RESOLVED_WITHIN_S)),
             timeout=aiohttp.ClientTimeout(),  # each call has its own
             cookie_jar=aiohttp.DummyCookieJar(),
         )
-        self._contexts: LRUCache[bytes, ssl.SSLContext] = LRUCache(BUNDLES_KEPT)
 
     async def post(self, endpoint: Endpoint, body: bytes, timeout_s: float) -> bytes:
         """Return the body of a 2xx response. Raises TimeoutError, ConnectionError, WebhookError."""
@@ -81,7 +85,9 @@ class WebhookClient:
         return answer
 
     async def close(self) -> None:
-        await self._session.close()
+        if "_session" in vars(self):  # it connects on demand
+            await self._session.close()
+            del self._session
 
     def _context(self, ca_bundle: bytes) -> ssl.SSLContext:
         context = self._contexts.get(ca_bundle)

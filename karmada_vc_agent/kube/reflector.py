@@ -13,20 +13,10 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
+from karmada_vc_agent.kube import errors
 from karmada_vc_agent.kube.client import JSON, METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.codec import Codec, Page, Unreadable, WatchEvent
 from karmada_vc_agent.kube.discovery import never
-from karmada_vc_agent.kube.errors import (
-    CutOffError,
-    ExpiredError,
-    ForbiddenError,
-    KubeError,
-    NotServedError,
-    TooLargeError,
-    UnreachableError,
-    UnreadableError,
-    watch_error,
-)
 from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.kube.store import Store, is_lower
 from karmada_vc_agent.kube.transport import ANSWER_BYTES, check_version, decode_object
@@ -77,11 +67,11 @@ async def read_page(
         try:
             most = ANSWER_BYTES if is_one else LARGEST_PAGE_BYTES
             return await client.read_page(path, paged_query, accept, most)
-        except TooLargeError:
+        except errors.TooLargeError:
             if is_one:
                 raise
             size.was_cut_off(FEW_OBJECTS)
-        except CutOffError:
+        except errors.CutOffError:
             size.was_cut_off()
             raise
 
@@ -172,9 +162,9 @@ class Reflector(Generic[T]):
                 if watch is None or watch.result():
                     failures = 0
                     continue
-            except KubeError as error:
+            except errors.KubeError as error:
                 self._refused(error)
-                if isinstance(error, ForbiddenError):
+                if isinstance(error, errors.ForbiddenError):
                     longest_s = self.forbidden_s
             except Exception as error:  # noqa: BLE001 - a resource must not cost the others
                 self._version = self._listing = None
@@ -202,20 +192,20 @@ class Reflector(Generic[T]):
         """Return whether the time of the server was reset since the last list."""
         return self._epoch != self.client.history.epoch
 
-    def _refused(self, error: KubeError) -> None:
+    def _refused(self, error: errors.KubeError) -> None:
         history = self.client.history
         if not self.failure:
             self._failing_since = asyncio.get_running_loop().time()
         self.failure = str(error) or type(error).__name__
-        is_forbidden = isinstance(error, ForbiddenError)
+        is_forbidden = isinstance(error, errors.ForbiddenError)
         if not self.is_direct or (is_forbidden and not len(self.store)):
             # There is nothing else to see here, whatever the time of the server.
             history.listed(self, history.epoch)
         if is_forbidden:
             self._answered.set()
-        if isinstance(error, (ExpiredError, NotServedError, UnreadableError)):
+        if isinstance(error, (errors.ExpiredError, errors.NotServedError, errors.UnreadableError)):
             self._version = None  # start over with a list
-        if not isinstance(error, (ExpiredError, UnreachableError)):
+        if not isinstance(error, (errors.ExpiredError, errors.UnreachableError)):
             # The client logs outages, once for all of its users.
             name = self.client.name
             self._once.warning("Waiting to watch", server=name, path=self.path, reason=str(error))
@@ -243,7 +233,7 @@ class Reflector(Generic[T]):
         try:
             version = dig(decode_object(answer), "metadata", "resourceVersion")
             check_version(version)
-        except UnreadableError:
+        except errors.UnreadableError:
             self._version = None  # a list takes what can be read of it
             return
         self.failure = ""
@@ -272,10 +262,10 @@ class Reflector(Generic[T]):
                 if not page.continue_token:
                     break
                 listing.token = page.continue_token
-        except KubeError as error:
-            if not isinstance(error, UnreachableError):  # then its token is valid for minutes
-                self._listing = None
-            if isinstance(error, NotServedError) and await self.is_absent():
+        except errors.KubeError as error:
+            if not isinstance(error, errors.UnreachableError):
+                self._listing = None  # after an outage its token is still valid, for minutes
+            if isinstance(error, errors.NotServedError) and await self.is_absent():
                 self.store.replace_all([])
                 self._listed(epoch)
             raise
@@ -364,7 +354,7 @@ class Reflector(Generic[T]):
             event = self.codec.event(line)
             has_events = has_events or event.type != "ERROR"
             if event.type == "ERROR":
-                raise watch_error(event.error)
+                raise errors.watch_error(event.error)
             if is_lower(event.resource_version, self._version or ""):
                 self._version = None  # servers do not send that; a list shows the state
                 return False
