@@ -301,7 +301,6 @@ class ApiClient:
         return transport.decode(answer, request.path, or_status=request.method == "DELETE")
 
     async def _call(self, request: _Request) -> bytes:
-        _check(request.path)
         content = transport.encode_body(request.body)
         waited_s = 0.0
         for attempt in range(request.patience + 1):
@@ -323,12 +322,11 @@ class ApiClient:
         await self._limit.wait()
         lane = self._lists if request.is_page else self._requests
         async with lane.slots.hold():
-            if request.method != "GET":
+            if request.method != "GET":  # after all waiting, as the lead may have been lost
                 self._check_write(request.path)
             return await self._exchange(lane, request, content)
 
     def _check_write(self, path: str) -> None:
-        """Raise the error of a write; after all waiting, as the lead may have been lost."""
         reason = self._fence() if self._may_write() else "not the leader"
         if reason:
             raise errors.UnreachableError(f"{self.name}: {reason}, write refused")
@@ -338,11 +336,11 @@ class ApiClient:
     async def _exchange(
         self, lane: _Lane, request: _Request, content: bytes | None
     ) -> tuple[aiohttp.ClientResponse, bytes]:
-        started, code = time.monotonic(), "<error>"
+        started, code, url = time.monotonic(), "<error>", self._url(request.path)
         try:
             async with lane.session.request(
                 request.method,
-                self._url(request.path),
+                url,
                 data=content,
                 **self._options(request.query, request.headers),
             ) as response:
@@ -367,20 +365,19 @@ class ApiClient:
 
     async def watch(self, path: str, query: Query) -> AsyncIterator[bytes]:
         """Yield the lines of a watch until the server ends it. Raises KubeError."""
-        _check(path)
         async with self._watch_slots, aclosing(self._watch(path, query)) as lines:
             async for line in lines:
                 yield line
 
     async def _watch(self, path: str, query: Query) -> AsyncGenerator[bytes, None]:
-        started, code, has_begun = time.monotonic(), "<error>", False
+        started, code, has_begun, url = time.monotonic(), "<error>", False, self._url(path)
         self.instrument.watched(path)
         query = {**query, "watch": "true"}
         if self._watch_slots.are_scarce:
             query["timeoutSeconds"] = str(SHORT_WATCH_S)
         try:
             options = self._options(query, {})
-            async with self._watches.session.get(self._url(path), **options) as response:
+            async with self._watches.session.get(url, **options) as response:
                 code = str(response.status)
                 self.instrument.answered("GET", code, time.monotonic() - started)
                 if response.status != 200:
@@ -411,7 +408,9 @@ class ApiClient:
         raise self._explained(response, answer, path, errors.need_of("GET", path, watches=True))
 
     def _url(self, path: str) -> URL:
-        # Verbatim: nothing in a path may be normalised or decoded.
+        """Return a URL with the path verbatim: nothing in it may be normalised or decoded."""
+        if _ODD_PATH.search(path):
+            raise errors.UnwritableError(f"{path!r} is not a valid path")
         return URL(self.credentials.server + path, encoded=True)
 
     def _options(self, query: Query | None, headers: Mapping[str, str]) -> dict[str, Any]:
@@ -474,12 +473,6 @@ class ApiClient:
         self.answered_at = time.monotonic()
         self.history.answered(was_away=not self.is_reachable)
         self.is_reachable = True
-
-
-def _check(path: str) -> None:
-    """Raise UnwritableError for a path with a name that is not quoted."""
-    if _ODD_PATH.search(path):
-        raise errors.UnwritableError(f"{path!r} is not a valid path")
 
 
 async def evict(client: ApiClient, pod_path: str, pod: Object) -> None:

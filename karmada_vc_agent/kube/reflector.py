@@ -9,13 +9,13 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
 from karmada_vc_agent.kube import errors
 from karmada_vc_agent.kube.client import JSON, METADATA_ONLY, ApiClient
-from karmada_vc_agent.kube.codec import Codec, Page, Unreadable, WatchEvent
+from karmada_vc_agent.kube.codec import Codec, Page, WatchEvent
 from karmada_vc_agent.kube.discovery import never
 from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.kube.store import Store, is_lower
@@ -76,16 +76,6 @@ async def read_page(
             raise
 
 
-@dataclass(slots=True)
-class _Listing(Generic[T]):
-    """The received part of a list; epoch: of the server, see History."""
-
-    epoch: int
-    objects: list[T] = field(default_factory=list)
-    unreadable: list[Unreadable] = field(default_factory=list)
-    token: str = ""
-
-
 _log = logging.getLogger(__name__)
 
 R = TypeVar("R")
@@ -130,7 +120,7 @@ class Reflector(Generic[T]):
         self._named: dict[str, str] = {}
         self._epoch = 0
         self._page_size = PageSize()
-        self._listing: _Listing[T] | None = None
+        self._listing: tuple[int, Page[T] | None] | None = None
         self.failure = ""
         """Why the last response was no good list or watch, "" if it was one."""
         self._failing_since = 0.0
@@ -250,18 +240,16 @@ class Reflector(Generic[T]):
         """List everything; after an outage continue from the last page."""
         epoch = self.client.history.epoch
         self._is_check_due.clear()
-        listing = self._listing
-        if listing is None or listing.epoch != epoch:
+        if self._listing is None or self._listing[0] != epoch:
             self.client.instrument.listed(self.path)
-            listing = self._listing = _Listing(epoch)
+            self._listing = epoch, None
+        listed = self._listing[1]
         try:
-            while True:
-                page = await self._read_page(listing.token)
-                listing.objects += page.items
-                listing.unreadable += page.unreadable
-                if not page.continue_token:
-                    break
-                listing.token = page.continue_token
+            while listed is None or listed.continue_token:
+                page = await self._read_page(listed.continue_token if listed else "")
+                if listed is not None:
+                    page.items[:0], page.unreadable[:0] = listed.items, listed.unreadable
+                listed, self._listing = page, (epoch, page)
         except errors.KubeError as error:
             if not isinstance(error, errors.UnreachableError):
                 self._listing = None  # after an outage its token is still valid, for minutes
@@ -270,7 +258,7 @@ class Reflector(Generic[T]):
                 self._listed(epoch)
             raise
         self._listing = None
-        self._accept(listing.objects, listing.unreadable, page, epoch)
+        self._accept(listed, epoch)
 
     async def _read_page(self, token: str) -> Page[T]:
         query = {**self._query, **({"continue": token} if token else {})}
@@ -291,23 +279,21 @@ class Reflector(Generic[T]):
             page = await asyncio.to_thread(self.codec.page, content, is_odd=True)
             return replace(page, items=[self.codec.trim(item) for item in page.items])
 
-    def _accept(
-        self, objects: list[T], unreadable: list[Unreadable], page: Page[T], epoch: int
-    ) -> None:
+    def _accept(self, page: Page[T], epoch: int) -> None:
         history = self.client.history
         is_back = self._is_back or epoch != self._epoch
-        if not is_back and epoch == history.epoch:
-            evidence = self._evidence(objects, page.resource_version)
-            if evidence:
-                self._report_reset(evidence)
-                is_back = True
-                epoch = min(history.epoch, epoch + 1)  # this list is its first one after that
-        self.store.replace_all(objects, page.resource_version, unreadable, is_back=is_back)
+        is_new = is_back or epoch != history.epoch
+        if not is_new and (evidence := self._evidence(page.items, page.resource_version)):
+            self._report_reset(evidence)
+            is_back = True
+            epoch = min(history.epoch, epoch + 1)  # this list is its first one after that
+        version = page.resource_version
+        self.store.replace_all(page.items, version, page.unreadable, is_back=is_back)
         self._epoch = epoch
         self._listed(epoch)
         self._name_unreadable()
         self._is_back = False
-        self._version = self._seen = page.resource_version
+        self._version = self._seen = version
         self.failure = ""
         self._once.ended()
 
