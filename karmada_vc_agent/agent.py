@@ -170,7 +170,7 @@ class Agent:
             follower = CredentialsFollower(server, credentials, use)
             for client in lanes:
                 client.instrument = meter
-                client.on_unknown(follower.suspect)
+                client.unauthorized.subscribe(follower.suspect)
             self.reachability[server] = lanes[0].history
             tasks.append(self._keep("credentials", follower.run))
         return tasks
@@ -214,7 +214,7 @@ class Agent:
             self.service = service
             start.on_hub_answer = service.hub_identified
             if self._fence.election is not None:
-                self._fence.election.on_regained(service.lead_regained)
+                self._fence.election.regained.subscribe(service.lead_regained)
             self.phase = SERVING
             await service.run(stop)
             for task in looking:

@@ -1,7 +1,6 @@
 """Certificates: client certificates by request, and a self-signed one to serve."""
 
 import base64
-import ipaddress
 import ssl
 import tempfile
 from dataclasses import dataclass
@@ -30,7 +29,6 @@ class Certificate:
 
     @property
     def lifetime_s(self) -> float:
-        """Return its total lifetime in seconds."""
         return (self.not_after - self.not_before).total_seconds()
 
     def remaining(self, now: datetime) -> float:
@@ -40,11 +38,11 @@ class Certificate:
 
 def read_certificate(chain: bytes) -> Certificate:
     """Return the first certificate of a PEM chain. Raises ValueError."""
-    chain_certificates = x509.load_pem_x509_certificates(chain)
+    certificates = x509.load_pem_x509_certificates(chain)
     return Certificate(
-        chain_certificates[0].subject,
-        max(certificate.not_valid_before_utc for certificate in chain_certificates),
-        min(certificate.not_valid_after_utc for certificate in chain_certificates),
+        certificates[0].subject,
+        max(each.not_valid_before_utc for each in certificates),
+        min(each.not_valid_after_utc for each in certificates),
     )
 
 
@@ -52,12 +50,12 @@ def new_request(subject: x509.Name) -> tuple[bytes, bytes]:
     """Return a new EC key and a signing request for a subject, both in PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     request = x509.CertificateSigningRequestBuilder(subject).sign(key, hashes.SHA256())
-    key_pem = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    return key_pem, request.public_bytes(serialization.Encoding.PEM)
+    return _pem(key), request.public_bytes(serialization.Encoding.PEM)
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    plain = serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
 
 
 def signing_request(name: str, request: bytes, lifetime_s: float) -> Object:
@@ -92,9 +90,8 @@ def serving_context() -> ssl.SSLContext:
     """Return a TLS server context with a new key that is stored nowhere else."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    with tempfile.NamedTemporaryFile(
-        prefix=SERVING_NAME
-    ) as file:  # readable by its owner only; ssl needs a file
+    # Readable by its owner only; ssl needs a file.
+    with tempfile.NamedTemporaryFile(prefix=SERVING_NAME) as file:
         file.write(_self_signed())
         file.flush()
         context.load_cert_chain(file.name)
@@ -102,15 +99,9 @@ def serving_context() -> ssl.SSLContext:
 
 
 def _self_signed() -> bytes:
-    """Return key and certificate in PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, SERVING_NAME)])
     now = datetime.now(UTC)
-    names = [
-        x509.DNSName(SERVING_NAME),
-        x509.DNSName("localhost"),
-        x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
-    ]
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -119,11 +110,7 @@ def _self_signed() -> bytes:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _CLOCK_SKEW)
         .not_valid_after(now + _LASTS)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(SERVING_NAME)]), critical=False)
         .sign(key, hashes.SHA256())
     )
-    return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    ) + certificate.public_bytes(serialization.Encoding.PEM)
+    return _pem(key) + certificate.public_bytes(serialization.Encoding.PEM)

@@ -11,38 +11,17 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, NoReturn, Self
 
 import aiohttp
 from yarl import URL
 
-from karmada_vc_agent.kube import transport
-from karmada_vc_agent.kube.errors import (
-    ApiError,
-    ConflictError,
-    CutOffError,
-    Denials,
-    ForbiddenError,
-    InvalidError,
-    Need,
-    NotFoundError,
-    PageError,
-    TooLargeError,
-    TooManyRequestsError,
-    UnauthorizedError,
-    UnreachableError,
-    UnreadableError,
-    UnwritableError,
-    error_from_answer,
-    need_of,
-    reason_of,
-)
+from karmada_vc_agent.kube import errors, transport
+from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.flows import SHORT_WATCH_S, FairSlots, TokenBucket, WatchSlots
 from karmada_vc_agent.kube.store import History
 from karmada_vc_agent.kube.transport import ClientInstrument, Credentials, Timeouts
 from karmada_vc_agent.model.objects import Object
-
-T = TypeVar("T")
 
 LIST_CONNECTIONS = 4
 MANY_WATCHES = 1_000_000
@@ -67,8 +46,8 @@ Query = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Request(Generic[T]):
-    """One request, and the decoder of its response.
+class _Request:
+    """One request.
 
     body: encoded as JSON unless it is bytes. is_page: of a list. is_ours: whether it is for
     ourselves; what others name may need rights that we are not to have. most_bytes: of the
@@ -77,7 +56,6 @@ class _Request(Generic[T]):
 
     method: str
     path: str
-    decode: Callable[[bytes], T]
     query: Query | None = None
     body: Any = None
     as_user: str = ""
@@ -91,7 +69,6 @@ class _Request(Generic[T]):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Return all headers but those of the credential."""
         headers = {"Content-Type": self.content_type, "Accept": self.accept}
         if self.as_user:
             headers["Impersonate-User"] = self.as_user
@@ -112,9 +89,8 @@ class ApiClient:
 
     may_write: whether this process leads; otherwise writes fail as unreachable. fence: why nothing
     may be written, "" = it may. credentials: may be replaced at any time; then watches are opened
-    again. history: shared by all clients of one server. refusal: returns the error to raise instead
-    of a write to a path. watch_slots: shared by all who watch. is_shared: whether there are several
-    virtual clusters.
+    again. history: of the server. refusal: returns the error to raise instead of a write to a path.
+    watch_slots: shared by all who watch. is_shared: whether there are several virtual clusters.
     """
 
     def __init__(
@@ -143,9 +119,10 @@ class ApiClient:
         resolver = transport.Resolver(timeouts.connect_s)
 
         def lane(limit: int, silence_s: float, total_s: float | None) -> _Lane:
-            session = transport.new_session(
-                limit, resolver, timeouts.connect_s, silence_s, total_s, user_agent
+            timeout = aiohttp.ClientTimeout(
+                total=total_s, sock_connect=timeouts.connect_s, sock_read=silence_s
             )
+            session = transport.new_session(limit, resolver, timeout, user_agent)
             return _Lane(session, FairSlots(limit, is_shared, limit // PART_OF_OWN))
 
         self._requests = lane(connections, timeouts.silence_s, timeouts.request_s)
@@ -153,19 +130,19 @@ class ApiClient:
         self._watches = lane(0, timeouts.watch_silence_s, None)
         self._watched: set[aiohttp.ClientResponse] = set()
         self._watch_slots = watch_slots or WatchSlots(MANY_WATCHES)
-        self._is_away = False
+        self.is_reachable = True
+        """Whether the last request got an answer."""
         self.answered_at: float | None = None
         self.lost_at: float | None = None
         self.instrument = ClientInstrument()
         self.history = history or History(name)
-        self.refusal: Callable[[str], ForbiddenError | None] = lambda _path: None
-        self.denials = Denials(time.monotonic)
-        self._recovery_listeners: list[Callable[[], None]] = []
-        self._unknown_listeners: list[Callable[[], None]] = []
+        self.refusal: Callable[[str], errors.ForbiddenError | None] = lambda _path: None
+        self.denials = errors.Denials(time.monotonic)
+        self.unauthorized = Signal[[]]()
+        """Emitted when the server rejects the credential (401)."""
 
     @property
     def credentials(self) -> Credentials:
-        """The API server and our identity there."""
         return self._credentials
 
     @credentials.setter
@@ -174,19 +151,6 @@ class ApiClient:
         for response in list(self._watched):
             response.close()
 
-    @property
-    def is_reachable(self) -> bool:
-        """Return whether the last request got an answer."""
-        return not self._is_away
-
-    def on_recovery(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever the server answers again after an outage."""
-        self._recovery_listeners.append(listener)
-
-    def on_unknown(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever the server rejects the credential (401)."""
-        self._unknown_listeners.append(listener)
-
     async def __aenter__(self) -> Self:
         return self
 
@@ -194,7 +158,6 @@ class ApiClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections."""
         for lane in (self._requests, self._lists, self._watches):
             await lane.session.close()
 
@@ -202,24 +165,21 @@ class ApiClient:
         self, path: str, query: Query | None = None, most_bytes: int = transport.ANSWER_BYTES
     ) -> Object:
         """GET and decode. Raises UnreadableError for a page instead of the named object."""
-        decode = transport.decoder_of(path)
-        return await self._call(_Request("GET", path, decode, query, most_bytes=most_bytes))
+        return await self._object(_Request("GET", path, query, most_bytes=most_bytes))
 
     async def look_up(self, path: str) -> Object | None:
         """GET what another party named; None where there is none, or we may not see it."""
         try:
-            return await self._call(
-                _Request("GET", path, transport.decoder_of(path), is_ours=False)
-            )
-        except (NotFoundError, ForbiddenError, UnwritableError):
+            return await self._object(_Request("GET", path, is_ours=False))
+        except (errors.NotFoundError, errors.ForbiddenError, errors.UnwritableError):
             return None
 
     async def create(
         self, path: str, obj: Any, as_user: str = "", query: Query | None = None
     ) -> Object:
         """POST and decode; as all writes: see request(), raises UnreadableError for a page."""
-        decode = transport.decoder_of_created(obj)
-        return await self._call(_Request("POST", path, decode, query, obj, as_user))
+        answer = await self._call(_Request("POST", path, query, obj, as_user))
+        return transport.decode_created(answer, obj)
 
     async def replace(
         self,
@@ -231,9 +191,8 @@ class ApiClient:
         is_terse: bool = False,
     ) -> Object:
         """PUT and decode. is_terse: return the new metadata, in an object that may have more."""
-        decode = transport.decoder_of(path)
         accept = ONE_METADATA_ONLY if is_terse else JSON
-        return await self._call(_Request("PUT", path, decode, query, obj, as_user, accept=accept))
+        return await self._object(_Request("PUT", path, query, obj, as_user, accept=accept))
 
     async def merge_patch(
         self,
@@ -245,39 +204,33 @@ class ApiClient:
         is_terse: bool = False,
     ) -> Object:
         """PATCH with a JSON merge patch and decode; as `replace`."""
-        decode = transport.decoder_of(path)
         accept = ONE_METADATA_ONLY if is_terse else JSON
-        return await self._call(
-            _Request("PATCH", path, decode, query, patch, as_user, MERGE_PATCH, accept)
+        return await self._object(
+            _Request("PATCH", path, query, patch, as_user, MERGE_PATCH, accept)
         )
 
     async def server_side_apply(
         self, path: str, obj: Any, manager: str, *, is_dry: bool = False, is_forced: bool = False
     ) -> Object:
-        """PATCH by server-side apply and decode; creates what does not exist.
+        """PATCH by server-side apply, which may create, and decode.
 
         is_forced: take over fields that other managers own; otherwise ConflictError names them.
         """
         query = {"fieldManager": manager, "force": "true" if is_forced else "false"}
         if is_dry:
             query["dryRun"] = "All"
-        decode = transport.decoder_of(path)
-        return await self._call(
-            _Request("PATCH", path, decode, query, obj, content_type=APPLY_PATCH)
-        )
+        return await self._object(_Request("PATCH", path, query, obj, content_type=APPLY_PATCH))
 
     async def delete(self, path: str, options: Object | None = None, as_user: str = "") -> None:
         """DELETE; options: DeleteOptions. Raises UnreadableError for a page."""
-        decode = transport.decoder_of(path, or_status=True)
-        await self._call(_Request("DELETE", path, decode, None, options, as_user))
+        await self._object(_Request("DELETE", path, None, options, as_user))
 
     async def delete_same(
         self, path: str, live: Object, as_user: str = "", *, is_unchanged: bool = False
     ) -> None:
-        """DELETE an object in the background if its uid is unchanged.
+        """DELETE an object in the background if its uid, or also its version, is unchanged.
 
-        is_unchanged: and only if its resourceVersion is unchanged, too. Raises NotFoundError if it
-        does not exist, ConflictError if another one has its name.
+        Raises NotFoundError if it does not exist, ConflictError if another one has its name.
         """
         marks = ("uid", "resourceVersion") if is_unchanged else ("uid",)
         options = {
@@ -293,10 +246,10 @@ class ApiClient:
         uid = {"uid": live["metadata"]["uid"]}
         try:
             return await self.merge_patch(path, {"metadata": patch["metadata"] | uid}, as_user)
-        except InvalidError as error:
+        except errors.InvalidError as error:
             if _ANOTHER_UID not in str(error):
                 raise
-            raise ConflictError(409, "Conflict", str(error)) from error
+            raise errors.ConflictError(409, "Conflict", str(error)) from error
 
     async def request(
         self,
@@ -310,17 +263,14 @@ class ApiClient:
         as_user: str = "",
         is_patient: bool = True,
     ) -> bytes:
-        """Send one request and return the body of a 2xx response.
+        """Send one request, return the body of a 2xx response. Raises ApiError, UnreachableError.
 
         body: encoded as JSON unless it is bytes. is_patient: wait while the server answers 429.
-        as_user: the user to impersonate; the server adds the groups of a ServiceAccount itself, so
-        the right to impersonate this one name is enough. Raises ApiError, UnreachableError.
+        as_user: the user to impersonate; the server adds the groups of a ServiceAccount itself.
         """
         patience = RETRIES_OF_429 if is_patient else 0
         return await self._call(
-            _Request(
-                method, path, bytes, query, body, as_user, content_type, accept, patience=patience
-            )
+            _Request(method, path, query, body, as_user, content_type, accept, patience=patience)
         )
 
     async def read_page(
@@ -332,64 +282,65 @@ class ApiClient:
     ) -> bytes:
         """GET one page of a list; after a CutOffError a smaller page may succeed."""
         return await self._call(
-            _Request("GET", path, bytes, query, accept=accept, is_page=True, most_bytes=most_bytes)
+            _Request("GET", path, query, accept=accept, is_page=True, most_bytes=most_bytes)
         )
 
     async def get_if_changed(
         self, path: str, etag: str | None, accept: str = JSON
     ) -> tuple[Object, str | None] | None:
         """GET unless the server still has this ETag (then None); returns object and ETag."""
-        request = _Request("GET", path, bytes, accept=accept, etag=etag)
+        request = _Request("GET", path, accept=accept, etag=etag)
         response, content = await self._send(request, None)
         if response.status == 304:
             return None
         transport.check_success(response.status)
         return transport.decode_object(content), response.headers.get("ETag")
 
-    async def _call(self, request: _Request[T]) -> T:
-        """Send a request, and repeat it while the server answers 429."""
-        _check(request.path)
+    async def _object(self, request: _Request) -> Object:
+        answer = await self._call(request)
+        return transport.decode(answer, request.path, or_status=request.method == "DELETE")
+
+    async def _call(self, request: _Request) -> bytes:
         content = transport.encode_body(request.body)
         waited_s = 0.0
         for attempt in range(request.patience + 1):
             try:
                 response, answer = await self._send(request, content)
-            except TooManyRequestsError as error:
+            except errors.TooManyRequestsError as error:
                 waited_s += error.retry_after_s
                 if attempt == request.patience or waited_s > self._patience_s:
                     raise
                 await asyncio.sleep(error.retry_after_s)
             else:
                 transport.check_success(response.status)
-                return request.decode(answer)
+                return answer
         raise AssertionError("unreachable")
 
     async def _send(
-        self, request: _Request[Any], content: bytes | None
+        self, request: _Request, content: bytes | None
     ) -> tuple[aiohttp.ClientResponse, bytes]:
         await self._limit.wait()
         lane = self._lists if request.is_page else self._requests
         async with lane.slots.hold():
-            if request.method != "GET":
+            if request.method != "GET":  # after all waiting, as the lead may have been lost
                 self._check_write(request.path)
             return await self._exchange(lane, request, content)
 
     def _check_write(self, path: str) -> None:
-        """Raise the error of a write; after all waiting, as the lead may have been lost."""
         reason = self._fence() if self._may_write() else "not the leader"
         if reason:
-            raise UnreachableError(f"{self.name}: {reason}, write refused")
+            raise errors.UnreachableError(f"{self.name}: {reason}, write refused")
         if (refusal := self.refusal(path)) is not None:
             raise refusal
 
     async def _exchange(
-        self, lane: _Lane, request: _Request[Any], content: bytes | None
+        self, lane: _Lane, request: _Request, content: bytes | None
     ) -> tuple[aiohttp.ClientResponse, bytes]:
-        started, code = time.monotonic(), "<error>"
+        started, code, url = time.monotonic(), "<error>", self._url(request.path)
         try:
             async with lane.session.request(
                 request.method,
-                self._url(request.path),
+                url,
                 data=content,
                 **self._options(request.query, request.headers),
             ) as response:
@@ -397,7 +348,7 @@ class ApiClient:
                 answer = await transport.read_body(response, request.most_bytes)
         except Exception as error:
             is_begun = code != "<error>"
-            may_break = request.is_page or isinstance(error, TooLargeError)
+            may_break = request.is_page or isinstance(error, errors.TooLargeError)
             lost = self._lost(error, started, is_begun=is_begun, may_break=may_break)
             raise lost from error
         finally:
@@ -406,7 +357,7 @@ class ApiClient:
         # A right that an impersonated user lacks is not one that we lack.
         is_own = request.is_ours and not request.as_user
         if response.status >= 400:
-            need = need_of(request.method, request.path) if is_own else None
+            need = errors.need_of(request.method, request.path) if is_own else None
             raise self._explained(response, answer, request.path, need, content)
         if not request.as_user:
             self.denials.granted(request.method, request.path)
@@ -414,24 +365,24 @@ class ApiClient:
 
     async def watch(self, path: str, query: Query) -> AsyncIterator[bytes]:
         """Yield the lines of a watch until the server ends it. Raises KubeError."""
-        _check(path)
         async with self._watch_slots, aclosing(self._watch(path, query)) as lines:
             async for line in lines:
                 yield line
 
     async def _watch(self, path: str, query: Query) -> AsyncGenerator[bytes, None]:
-        started, code = time.monotonic(), "<error>"
-        has_begun = False
+        started, code, has_begun, url = time.monotonic(), "<error>", False, self._url(path)
         self.instrument.watched(path)
+        query = {**query, "watch": "true"}
+        if self._watch_slots.are_scarce:
+            query["timeoutSeconds"] = str(SHORT_WATCH_S)
         try:
-            query = {**query, "watch": "true"}
-            if self._watch_slots.are_scarce:
-                query["timeoutSeconds"] = str(SHORT_WATCH_S)
             options = self._options(query, {})
-            async with self._watches.session.get(self._url(path), **options) as response:
+            async with self._watches.session.get(url, **options) as response:
                 code = str(response.status)
                 self.instrument.answered("GET", code, time.monotonic() - started)
-                await self._accept_watch(response, path)
+                if response.status != 200:
+                    await self._refuse_watch(response, path)
+                self.denials.granted("GET", path, watches=True)
                 self._answered()
                 has_begun = True
                 self._watched.add(response)
@@ -441,7 +392,7 @@ class ApiClient:
                             yield line
                 finally:
                     self._watched.discard(response)
-        except (ApiError, UnreadableError):
+        except (errors.ApiError, errors.UnreadableError):
             raise
         except Exception as error:
             if code == "<error>":
@@ -449,19 +400,17 @@ class ApiClient:
             # Proxies cut streams: a broken one says nothing about the server.
             raise self._lost(error, started, is_begun=has_begun, may_break=True) from error
 
-    async def _accept_watch(self, response: aiohttp.ClientResponse, path: str) -> None:
-        """Raise the error in the response to a watch, if any."""
-        if response.status == 200:
-            self.denials.granted("GET", path, watches=True)
-            return
+    async def _refuse_watch(self, response: aiohttp.ClientResponse, path: str) -> NoReturn:
         answer = await transport.read_body(response)
         if response.status < 400:
-            raise UnreadableError(f"unexpected status {response.status} of a watch")
+            raise errors.UnreadableError(f"unexpected status {response.status} of a watch")
         self._answered()
-        raise self._explained(response, answer, path, need_of("GET", path, watches=True))
+        raise self._explained(response, answer, path, errors.need_of("GET", path, watches=True))
 
     def _url(self, path: str) -> URL:
-        # Verbatim: nothing in a path may be normalised or decoded.
+        """Return a URL with the path verbatim: nothing in it may be normalised or decoded."""
+        if _ODD_PATH.search(path):
+            raise errors.UnwritableError(f"{path!r} is not a valid path")
         return URL(self.credentials.server + path, encoded=True)
 
     def _options(self, query: Query | None, headers: Mapping[str, str]) -> dict[str, Any]:
@@ -479,24 +428,21 @@ class ApiClient:
 
     def _lost(
         self, error: Exception, started: float, *, is_begun: bool, may_break: bool
-    ) -> UnreachableError:
-        """Return the error to raise, and note an outage unless there is evidence against one.
+    ) -> errors.UnreachableError:
+        """Return the error to raise; note an outage unless another request was answered meanwhile.
 
         may_break: whether a broken response says nothing about the server.
         """
-        reason = reason_of(error)
-        # Another request was answered meanwhile: the problem is in this request.
+        reason = errors.reason_of(error)
         is_answering = self.answered_at is not None and self.answered_at > started
         if not is_answering and not (is_begun and may_break):
             self.lost_at = time.monotonic()
-            self._is_away = True
+            self.is_reachable = False
             self.history.begin_outage(self.credentials.server, reason)
-        is_silent = isinstance(error, TimeoutError) and not isinstance(
-            error, aiohttp.ConnectionTimeoutError
-        )
-        lost = CutOffError if is_begun or is_silent else UnreachableError
-        if isinstance(error, UnreachableError):
-            lost = type(error)
+        is_connecting = isinstance(error, aiohttp.ConnectionTimeoutError)
+        is_silent = isinstance(error, TimeoutError) and not is_connecting
+        lost = errors.CutOffError if is_begun or is_silent else errors.UnreachableError
+        lost = type(error) if isinstance(error, errors.UnreachableError) else lost
         return lost(f"{self.name} {self.credentials.server}: {reason}")
 
     def _explained(
@@ -504,19 +450,18 @@ class ApiClient:
         response: aiohttp.ClientResponse,
         answer: bytes,
         path: str,
-        need: Need | None,
+        need: errors.Need | None,
         sent: bytes | None = None,
-    ) -> ApiError:
+    ) -> errors.ApiError:
         """Return the error of a response; with the missing RBAC rule, which is remembered."""
         retry_after = response.headers.get("Retry-After")
-        error = error_from_answer(response.status, answer, retry_after, path=path, sent=sent)
-        if isinstance(error, PageError):
+        error = errors.error_from_answer(response.status, answer, retry_after, path=path, sent=sent)
+        if isinstance(error, errors.PageError):
             error.target = f"{self.name} {self.credentials.server}{path}"
-        if isinstance(error, UnauthorizedError):
+        if isinstance(error, errors.UnauthorizedError):
             error.target = f"{self.name} {self.credentials.server}, with {self.credentials.source}"
-            for listener in self._unknown_listeners:
-                listener()
-        if not isinstance(error, ForbiddenError):
+            self.unauthorized.emit()
+        if not isinstance(error, errors.ForbiddenError):
             return error
         explained = error.missing(need)
         explained.server = self.name
@@ -526,25 +471,14 @@ class ApiClient:
 
     def _answered(self) -> None:
         self.answered_at = time.monotonic()
-        self.history.end_outage()
-        if self._is_away:
-            self._is_away = False
-            self.history.recovered()
-            for listener in self._recovery_listeners:
-                listener()
-
-
-def _check(path: str) -> None:
-    """Raise UnwritableError for a path with a name that is not quoted."""
-    if _ODD_PATH.search(path):
-        raise UnwritableError(f"{path!r} is not a valid path")
+        self.history.answered(was_away=not self.is_reachable)
+        self.is_reachable = True
 
 
 async def evict(client: ApiClient, pod_path: str, pod: Object) -> None:
-    """Evict this very pod, and none that has its name by then.
+    """Evict this very pod. Raises ConflictError if it is another one, ApiError, UnreachableError.
 
-    Raises TooManyRequestsError at once while a PodDisruptionBudget forbids it, ConflictError where
-    the pod is another one, ApiError, UnreachableError.
+    TooManyRequestsError, at once: a PodDisruptionBudget forbids it.
     """
     metadata = pod["metadata"]
     body = {

@@ -1,14 +1,14 @@
 """Decodes lists and watch events into objects; an unreadable one does not affect its neighbours.
 
-What orjson and msgspec reject is read here: a pattern matches brackets and strings, so that any
-depth can be cut off, and a list split into its items.
+What is nested deeper than orjson and msgspec can read is cut off by a pattern of brackets and
+strings.
 """
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 import orjson
@@ -24,16 +24,13 @@ from karmada_vc_agent.model.objects import (
 
 READ_LEVELS = 260
 """Deeper values are read as null. Deeper than can be encoded: what was cut is never sent."""
-_HEAD_LEVELS = 3
 BRACKETS_AT_ONCE = 2_000
 """Brackets at a time: 3 ms."""
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _TO_BRACKET = re.compile(rb'[^][{}"]*+(?:' + _STRING + rb'[^][{}"]*+)*+[][{}]', re.DOTALL)
 """From outside of a string to the next bracket, skipping strings."""
-_IS_ITEMS = re.compile(rb'"items"\s*:\s*\Z')
-_KEY_LENGTH = 64
-"""Where to search for the key of a list: no encoder writes it with more white space."""
-_LIST_BRACKET = ord("[")
+_LEVELS_OF_ITEMS = 2
+_PLACE_IN_LIST = ("resourceVersion", "continue")
 _OPEN_BRACKETS = frozenset(b"[{")
 
 
@@ -59,15 +56,6 @@ def decode_json(content: bytes) -> tuple[Any, bool]:
     return value, False
 
 
-def decode_head(content: bytes) -> Any:
-    """Decode the first levels of an object whose rest cannot be read; None if there are none."""
-    try:
-        text = cut_deep(content, _HEAD_LEVELS).decode(errors="replace")
-        return orjson.loads(text.encode())
-    except ValueError:
-        return None
-
-
 def cut_deep(content: bytes, levels: int) -> bytes:
     """Return JSON with null in place of every map and list nested deeper than `levels`."""
     return b"".join(shallow_parts(content, levels, b"null"))
@@ -91,31 +79,6 @@ def shallow_parts(content: bytes, levels: int, mark: bytes) -> Iterator[bytes]:
     yield content[done:]
 
 
-def split_list(content: bytes) -> tuple[bytes, list[bytes]]:
-    """Return a list without its items, and each item by itself."""
-    items: list[bytes] = []
-    depth = begins = array = 0
-    for at in brackets(content):
-        if content[at] in _OPEN_BRACKETS:
-            depth += 1
-            before = max(0, at - _KEY_LENGTH)
-            if (
-                depth == 2
-                and content[at] == _LIST_BRACKET
-                and _IS_ITEMS.search(content, before, at)
-            ):
-                array = at
-            elif array and depth == 3:
-                begins = at
-        else:
-            if array and depth == 3:
-                items.append(content[begins : at + 1])
-            elif array and depth == 2:
-                return content[:array] + b"[]" + content[at + 1 :], items
-            depth -= 1
-    return content, items
-
-
 def brackets(content: bytes) -> Iterator[int]:
     """Yield the positions of brackets outside of strings; stop at an unterminated string."""
     place = _TO_BRACKET.match(content)
@@ -124,7 +87,7 @@ def brackets(content: bytes) -> Iterator[int]:
         place = _TO_BRACKET.match(content, place.end())
 
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Any)
 Key = tuple[str, str]
 
 _CUT = f"nested deeper than {READ_LEVELS} levels; deeper values are read as null"
@@ -142,6 +105,13 @@ class _Metadata(msgspec.Struct, rename="camel"):
     annotations: dict[str, str] | None = None
     finalizers: list[str] | None = None
     owner_references: list[dict[str, Any]] | None = None
+
+
+class _Named(msgspec.Struct):
+    metadata: dict[str, Any]
+
+
+_NAMED = msgspec.json.Decoder(_Named)
 
 
 class _Shape(msgspec.Struct, rename="camel"):
@@ -191,14 +161,19 @@ _Read: TypeAlias = Callable[[bytes], tuple[Any, str]]
 """Returns what can be read of JSON, and why that is not all of it; "" = it is all."""
 
 
-class _RawList(msgspec.Struct, rename="camel"):
+class _List(msgspec.Struct, rename="camel"):
     items: list[msgspec.Raw] | None = None
     api_version: Any = None
     kind: Any = None
     metadata: Any = None
 
 
-_LIST = msgspec.json.Decoder(_RawList)
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+_LIST, _EVENT = msgspec.json.Decoder(_List), msgspec.json.Decoder(_Event)
 
 
 def split_page(content: bytes) -> tuple[Object, list[msgspec.Raw]]:
@@ -211,72 +186,87 @@ def split_page(content: bytes) -> tuple[Object, list[msgspec.Raw]]:
     return head, answer.items or []
 
 
-class _EventHead(msgspec.Struct):
-    type: str
-    object: msgspec.Raw
+class Codec(Generic[T]):
+    """Decodes one type of objects for a reflector: structs of model/core.py, read-only."""
 
+    def __init__(self, kind: type[T]) -> None:
+        self._decoder = msgspec.json.Decoder(kind)
 
-_EVENT = msgspec.json.Decoder(_EventHead)
+    def page(self, content: bytes, *, is_odd: bool = False) -> Page[T]:
+        """Decode one page. Raises ValueError if it cannot be read as a whole.
 
-
-class Codec(ABC, Generic[T]):
-    """Decodes one type of objects for a reflector."""
-
-    def page(self, content: bytes) -> Page[T]:
-        """Decode one page. Raises ValueError if it cannot be read as a whole."""
-        head, items = split_page(content)
-        # Each is trimmed before the next one is decoded: decoded, a page may be 20 times as large.
-        return self._page(head, map(bytes, items), _read_whole, self.trim)
-
-    def page_by_items(self, content: bytes) -> Page[T]:
-        """Decode one page item by item, which is slow, and trim none. Raises UnreadableError."""
-        frame, items = split_list(content)
-        return self._page(_frame(frame), items, _read, lambda item: item)
+        is_odd: read what can be read of each item, which is slow, and trim none; raises
+        UnreadableError if that is no list.
+        """
+        if not is_odd:
+            return self._page(*split_page(content), _read_whole, self.trim)
+        try:
+            head, items = split_page(cut_deep(content, READ_LEVELS + _LEVELS_OF_ITEMS))
+        except ValueError as error:
+            raise UnreadableError(f"the response is not a list: {error}") from error
+        return self._page(head, items, _read, lambda item: item)
 
     def _page(
-        self, head: Object, parts: Iterable[bytes], read: _Read, keep: Callable[[T], T]
+        self, head: Object, parts: Iterable[msgspec.Raw], read: _Read, keep: Callable[[T], T]
     ) -> Page[T]:
         items: list[T] = []
         unreadable: list[Unreadable] = []
+        kind = str(head["kind"] or "").removesuffix("List")
+        # Each is trimmed before the next one is decoded: decoded, a page may be 20 times as large.
         for part in parts:
-            item, fault = self._decode(part, read)
+            item, fault = self._decode(bytes(part), read)
             if fault is not None:
                 unreadable.append(fault)
+            if isinstance(item, dict):  # built-in kinds omit both inside a list
+                item.setdefault("apiVersion", head["apiVersion"])
+                item.setdefault("kind", kind)
             if item is not None:
                 items.append(keep(item))
-        return Page(items, *_place_in_list(head), unreadable)
+        version, token = (_text(dig(head, "metadata", key)) for key in _PLACE_IN_LIST)
+        return Page(items, version, token, unreadable)
 
     def event(self, line: bytes) -> WatchEvent[T]:
         """Decode one line of a watch. Raises UnreadableError if it is not an event."""
-        kind, content, read = _parts_of_event(line)
+        try:
+            try:
+                event = _EVENT.decode(line)
+            except _STRUCT_FAULTS:
+                event = _EVENT.decode(cut_deep(line, READ_LEVELS + 1))
+        except _STRUCT_FAULTS as error:
+            raise UnreadableError(f"a line of a watch is not an event: {error}") from error
+        kind, content = event.type, bytes(event.object)
         if kind == "ERROR":
             return WatchEvent(kind, None, error=content)
         if kind == "BOOKMARK":
-            bookmark, _ = read(content)
+            bookmark, _ = _read(content)
             return WatchEvent(kind, None, _text(dig(bookmark, "metadata", "resourceVersion")))
-        obj, fault = self._decode(content, read)
+        obj, fault = self._decode(content, _read)
         if obj is None:
             version = fault.resource_version if fault is not None else ""
             return WatchEvent(kind, None, version, unreadable=fault)
         kept = obj if kind == "DELETED" else self.trim(obj)
         return WatchEvent(kind, kept, self.resource_version(obj), unreadable=fault)
 
-    @abstractmethod
     def _decode(self, content: bytes, read: _Read) -> tuple[T | None, Unreadable | None]:
-        """Return an object, and why it cannot be read, or only in part. head: of its list."""
+        """Return an object, and why it cannot be read, or only in part."""
+        try:
+            return self._decoder.decode(content), None
+        except _STRUCT_FAULTS as error:
+            obj, partial = read(content)
+            return None, _unreadable(obj, partial or str(error))
 
     def trim(self, obj: T) -> T:
         """Return what is kept of an object; once for one that was trimmed already."""
         return obj
 
-    @abstractmethod
-    def key(self, obj: T) -> Key: ...
+    def key(self, obj: T) -> Key:
+        return obj.metadata.namespace, obj.metadata.name
 
-    @abstractmethod
-    def resource_version(self, obj: T) -> str: ...
+    def resource_version(self, obj: T) -> str:
+        return str(obj.metadata.resource_version)
 
-    @abstractmethod
-    def uid(self, obj: T) -> str: ...
+    def uid(self, obj: T) -> str:
+        return str(obj.metadata.uid)
 
 
 class RawCodec(Codec[Object]):
@@ -295,19 +285,6 @@ class RawCodec(Codec[Object]):
         if reason or partial == _ILLEGIBLE:
             return None, fault
         return obj, fault
-
-    def _page(
-        self, head: Object, parts: Iterable[bytes], read: _Read, keep: Callable[[Object], Object]
-    ) -> Page[Object]:
-        kind = str(head.get("kind") or "").removesuffix("List")
-
-        def complete(item: Object) -> Object:
-            # Built-in kinds omit both inside a list.
-            item.setdefault("apiVersion", head.get("apiVersion"))
-            item.setdefault("kind", kind)
-            return keep(item)
-
-        return super()._page(head, parts, read, complete)
 
     def trim(self, obj: Object) -> Object:
         """Return what is kept of an object, which may be changed."""
@@ -335,58 +312,6 @@ class RawCodec(Codec[Object]):
         return obj["metadata"].get("uid") or ""
 
 
-class _Meta(Protocol):
-    name: str
-    namespace: str
-    uid: str
-    resource_version: str
-
-
-class _HasMeta(Protocol):
-    @property
-    def metadata(self) -> _Meta: ...
-
-
-S = TypeVar("S", bound=_HasMeta)
-
-
-class StructCodec(Codec[S]):
-    """Objects as structs of model/core.py; read-only."""
-
-    def __init__(self, kind: type[S]) -> None:
-        self._decoder = msgspec.json.Decoder(kind)
-
-    def _decode(self, content: bytes, read: _Read) -> tuple[S | None, Unreadable | None]:
-        try:
-            return self._decoder.decode(content), None
-        except _STRUCT_FAULTS as error:
-            obj, partial = read(content)
-            return None, _unreadable(obj, partial or str(error))
-
-    def key(self, obj: S) -> Key:
-        return obj.metadata.namespace, obj.metadata.name
-
-    def resource_version(self, obj: S) -> str:
-        return obj.metadata.resource_version
-
-    def uid(self, obj: S) -> str:
-        return obj.metadata.uid
-
-
-def _parts_of_event(line: bytes) -> tuple[str, bytes, _Read]:
-    """Return type and object of a line of a watch, and what reads that. Raises UnreadableError."""
-    try:
-        head = _EVENT.decode(line)
-    except _STRUCT_FAULTS:
-        event, partial = _read(line)
-    else:
-        return head.type, bytes(head.object), _read
-    kind, obj = dig(event, "type"), dig(event, "object")
-    if not isinstance(kind, str):
-        raise UnreadableError("a line of a watch is not an event")
-    return kind, b"", lambda _: (obj, partial)
-
-
 def _read_whole(content: bytes) -> tuple[Any, str]:
     """Decode JSON that can be encoded again. Raises ValueError."""
     value = orjson.loads(content)
@@ -400,24 +325,10 @@ def _read(content: bytes) -> tuple[Any, str]:
     try:
         value, is_cut = decode_json(content)
     except ValueError:
-        return decode_head(content), _ILLEGIBLE
+        with suppress(*_STRUCT_FAULTS):
+            return {"metadata": _NAMED.decode(content).metadata}, _ILLEGIBLE
+        return None, _ILLEGIBLE
     return value, _CUT if is_cut else ""
-
-
-def _frame(content: bytes) -> Object:
-    try:
-        answer = orjson.loads(content)
-    except ValueError as error:
-        raise UnreadableError(f"the response is not a list: {error}") from error
-    if not isinstance(answer, dict) or not isinstance(dig(answer, "items") or [], list):
-        raise UnreadableError("the response is not a list")
-    return answer
-
-
-def _place_in_list(answer: Object) -> tuple[str, str]:
-    """Return resourceVersion and continue token of a list."""
-    version, token = (dig(answer, "metadata", name) for name in ("resourceVersion", "continue"))
-    return _text(version), _text(token)
 
 
 def _text(value: Any) -> str:

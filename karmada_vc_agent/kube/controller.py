@@ -26,8 +26,6 @@ from karmada_vc_agent.kube.flows import LogOnce, LoopTime, TokenBucket, measured
 
 K = TypeVar("K", bound=Hashable)
 
-DEPENDENCIES_OF_ONE_KEY = 8
-"""A key with more shares the back-off of these only; it is reconciled again anyway."""
 SENT_AFTER_SUCCESS = 2
 """So many try after each that succeeds, not all: it may just have been deleted."""
 
@@ -48,36 +46,25 @@ class _SharedBackOff(Generic[K]):
         self._is_pending = is_pending
         self._keys: defaultdict[Hashable, dict[K, None]] = defaultdict(dict)
         self._checks: dict[Hashable, asyncio.TimerHandle] = {}
-        self._of_key: dict[K, tuple[Hashable, ...]] = {}
+        self._of_key: dict[K, Hashable] = {}
 
     def waiting(self) -> Iterable[K]:
-        """Return the keys that wait for any dependency."""
         return list(self._of_key)
 
-    def failed(self, key: K, dependencies: Iterable[Hashable]) -> None:
-        """Let a key wait for its dependencies; those it no longer has may be met."""
-        now = tuple(dict.fromkeys(dependencies))[:DEPENDENCIES_OF_ONE_KEY]
-        for dependency in self._of_key.get(key, ()):
-            if dependency not in now:
-                self._leave(key, dependency, is_met=True)
-        self._of_key[key] = now
-        for dependency in now:
-            self._keys[dependency][key] = None
-            if dependency not in self._checks:
-                self._check_later(dependency, self._base_delay_s)
+    def failed(self, key: K, dependency: Hashable) -> None:
+        """Let a key wait for a dependency; another one that it waited for may be met."""
+        if self._of_key.get(key, dependency) != dependency:
+            self.leave(key, is_met=True)
+        self._of_key[key] = dependency
+        self._keys[dependency][key] = None
+        if dependency not in self._checks:
+            self._check_later(dependency, self._base_delay_s)
 
-    def succeeded(self, key: K) -> None:
-        """Remove a key: its dependencies may be met, so others that wait for them try."""
-        for dependency in self._of_key.pop(key, ()):
-            self._leave(key, dependency, is_met=True)
-
-    def dropped(self, keys: Iterable[K]) -> None:
-        """Remove keys without a conclusion about their dependencies."""
-        for key in keys:
-            for dependency in self._of_key.pop(key, ()):
-                self._leave(key, dependency, is_met=False)
-
-    def _leave(self, key: K, dependency: Hashable, *, is_met: bool) -> None:
+    def leave(self, key: K, *, is_met: bool) -> None:
+        """Remove a key. is_met: its dependency may be met, so others that wait for it try."""
+        if key not in self._of_key:
+            return
+        dependency = self._of_key.pop(key)
         others = self._keys[dependency]
         del others[key]
         if is_met or not others:
@@ -94,10 +81,7 @@ class _SharedBackOff(Generic[K]):
         self._checks[dependency] = loop.call_later(delay_s, self._check, dependency, delay_s, sent)
 
     def _check(self, dependency: Hashable, delay_s: float, sent: Iterable[K]) -> None:
-        """Send the next key unless one is pending that was sent, and again after twice the delay.
-
-        One that waits for an answer without end holds a worker: the others are not to as well.
-        """
+        """Send the next key unless one that was sent still holds a worker; later check again."""
         if not any(map(self._is_pending, sent)):
             sent = (self._send_next(self._keys[dependency]),)
         self._check_later(dependency, 2 * delay_s, sent)
@@ -120,36 +104,32 @@ HELD_CHECK_S = 0.05
 """How often groups that are held are checked: what they computed lately counts less and less."""
 
 
+@dataclass(slots=True)
 class ControllerInstrument:
-    """Hooks for the metrics of a queue and of the reconciles of its keys; these do nothing."""
+    """Hooks for the metrics of a queue and of the reconciles of its keys; these do nothing.
 
-    def added(self) -> None:
-        """Count a key added."""
+    added, retried: a key. taken, done: how many seconds a key waited, and was processed. ended: a
+    reconcile; result: success, requeue_after, error, panic; and its seconds.
+    """
 
-    def retried(self) -> None:
-        """Count a retry of a key."""
-
-    def taken(self, waited_s: float) -> None:
-        """Record how long a key waited."""
-
-    def done(self, worked_s: float) -> None:
-        """Record how long a key was processed."""
-
-    def ended(self, result: str, took_s: float) -> None:
-        """Count a reconcile; result: success, requeue_after, error, panic."""
+    added: Callable[[], None] = lambda: None
+    retried: Callable[[], None] = lambda: None
+    taken: Callable[[float], None] = lambda _waited_s: None
+    done: Callable[[float], None] = lambda _worked_s: None
+    ended: Callable[[str, float], None] = lambda _result, _took_s: None
 
 
 class WorkQueue(Generic[K]):
     """Keys waiting to be processed; one that is added meanwhile waits until that is done.
 
-    Groups alternate. A key that fails waits for its group and what else it names, its dependencies,
-    and is retried when one of these changes. Meanwhile it backs off by itself, or with the keys of
-    its group that wait for the same dependency, or it is not retried at all.
+    Groups alternate. A key that fails is retried when its group or one of its dependencies changes.
+    Meanwhile it backs off by itself, with the keys of its group that wait for the same dependency,
+    or not at all.
 
     base_delay_s, max_delay_s: the back-off of add_rate_limited, doubled by each failure.
     new_retries: creates the rate limit for retries of one group. at_once: how many keys of one
-    group are processed concurrently; 0 = no limit. clock: for metrics. loop_time: a group that
-    exceeds its share of it waits while another group, that does not, has a key here.
+    group are processed concurrently; 0 = no limit. loop_time: a group that exceeds its share of it
+    waits while another group, that does not, has a key here.
     """
 
     def __init__(
@@ -189,7 +169,6 @@ class WorkQueue(Generic[K]):
         self.instrument = ControllerInstrument()
 
     def close(self) -> None:
-        """Close the queue: no key is taken any more."""
         self._closed = True
         self._may_take.set()
 
@@ -248,21 +227,19 @@ class WorkQueue(Generic[K]):
         self.add_after(key, max(delay_s, self._retries_of(key).reserve()))
 
     def wait_for(self, key: K, dependencies: Iterable[Hashable]) -> None:
-        """Let a key wait for dependencies; all keys of its group that do share one back-off."""
-        shared, group = tuple(dependencies), self.group_of(key)
-        self._shared.failed(key, [(group, dependency) for dependency in shared])
+        """Let a key wait for dependencies; keys of its group share the back-off of the first."""
+        shared = tuple(dependencies)
+        if shared:
+            self._shared.failed(key, (self.group_of(key), shared[0]))
+        else:
+            self._shared.leave(key, is_met=False)
         self._wait(key, shared)
         if self._is_outdated(key):
             self.add_rate_limited(key)
 
-    def wait_alone(self, key: K) -> None:
-        """Remove a key from what it shares: it fails for a reason of its own."""
-        self._shared.dropped((key,))
-        self._wait(key, ())
-
     def rest(self, key: K, dependencies: Iterable[Hashable]) -> None:
         """Retry a key only when a dependency changes; if one did meanwhile, it backs off."""
-        self._shared.succeeded(key)
+        self._shared.leave(key, is_met=True)
         self._wait(key, dependencies)
         if self._is_outdated(key):
             self.add_rate_limited(key)
@@ -270,7 +247,6 @@ class WorkQueue(Generic[K]):
             self._failures.pop(key, None)
 
     def changed(self, dependencies: Collection[Hashable]) -> None:
-        """Retry the keys that wait for something that changed."""
         for changed in self._changed.values():
             changed.update(dependencies)
         waiting = [self._waiting.get(dependency, ()) for dependency in dependencies]
@@ -279,7 +255,7 @@ class WorkQueue(Generic[K]):
     def forget(self, key: K) -> None:
         """Reset the back-off of a key: it succeeded."""
         self._failures.pop(key, None)
-        self._shared.succeeded(key)
+        self._shared.leave(key, is_met=True)
         self._end_wait(key)
 
     def retry_failed(self) -> None:
@@ -288,8 +264,8 @@ class WorkQueue(Generic[K]):
         self._retry(dict.fromkeys((*failed, *self._shared.waiting())))
 
     def _retry(self, keys: Collection[K]) -> None:
-        self._shared.dropped(keys)
         for key in keys:
+            self._shared.leave(key, is_met=False)
             self._failures.pop(key, None)
             self._end_wait(key)
             self.add(key)
@@ -301,7 +277,6 @@ class WorkQueue(Generic[K]):
             self._waiting[dependency][key] = None
 
     def _is_outdated(self, key: K) -> bool:
-        """Return whether a dependency changed while the key was processed."""
         return not self._dependencies[key].isdisjoint(self._changed.get(key, ()))
 
     def _end_wait(self, key: K) -> None:
@@ -312,11 +287,9 @@ class WorkQueue(Generic[K]):
 
     def _send_check(self, key: K) -> None:
         """Enqueue a key as its group may retry it, unless it is due before that anyway."""
-        retries = self._retries_of(key)
+        retries, timer = self._retries_of(key), self._due.get(key)
         after_s = retries.reserve()
-        due = asyncio.get_running_loop().time() + after_s
-        timer = self._due.get(key)
-        is_soon = timer is not None and timer.when() <= due
+        is_soon = timer and timer.when() <= asyncio.get_running_loop().time() + after_s
         if self._is_pending(key) or is_soon:
             retries.give_back()
             return
@@ -327,7 +300,6 @@ class WorkQueue(Generic[K]):
         return key in self._queued or key in self._working
 
     def _retries_of(self, key: K) -> TokenBucket:
-        """Return the limit for retries of the group of a key."""
         group = self.group_of(key)
         if group not in self._retries:
             self._retries[group] = self._new_retries()
@@ -336,16 +308,13 @@ class WorkQueue(Generic[K]):
     async def take(self) -> K | None:
         """Wait for the next key, None once the queue is closed; `done` must follow."""
         while not self._closed:
-            group = self._next_group()
+            # The longest waiting group below its limit of workers.
+            group = next(filter(self._may_have_another, self._ready), None)
             if group is not None:
                 return self._take_of(group)
             self._may_take.clear()
             await self._may_take.wait()
         return None
-
-    def _next_group(self) -> Hashable | None:
-        """Return the longest waiting group below its limit of workers."""
-        return next(filter(self._may_have_another, self._ready), None)
 
     def _may_have_another(self, group: Hashable) -> bool:
         is_below = not self.at_once or self._working_of[group] < self.at_once
@@ -386,7 +355,6 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """Mark a key as processed."""
         taken = self._working.pop(key, None)
         self._changed.pop(key, None)
         if taken is not None:
@@ -411,11 +379,9 @@ class Signal(Generic[P]):
         self._handlers: list[Callable[P, object]] = []
 
     def subscribe(self, handler: Callable[P, object]) -> None:
-        """Call `handler` from now on."""
         self._handlers.append(handler)
 
     def emit(self, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Call all handlers."""
         failures: list[Exception] = []
         for handler in self._handlers:
             try:
@@ -457,8 +423,6 @@ class Enqueues(Generic[K]):
     after_s: float = 0.0
 
     def connect(self, queue: WorkQueue[K]) -> None:
-        """Start to enqueue."""
-
         def changed(*change: object) -> None:
             for key in self.keys(*change):
                 queue.add_after(key, self.after_s)
@@ -473,26 +437,24 @@ class Retries(Generic[K]):
     subscribe: Subscribe
 
     def connect(self, queue: WorkQueue[K]) -> None:
-        """Start to retry."""
         collected: set[Hashable] = set()
         next_at = -math.inf
 
         def pass_on() -> None:
             nonlocal next_at
             next_at = asyncio.get_running_loop().time() + RETRIES_EVERY_S
-            dependencies = collected.copy()
+            queue.changed(set(collected))
             collected.clear()
-            queue.changed(dependencies)
 
         def changed(dependencies: Collection[Hashable]) -> None:
-            is_scheduled = bool(collected)
+            loop, is_scheduled = asyncio.get_running_loop(), bool(collected)
             collected.update(dependencies)
-            if collected and not is_scheduled:
-                loop = asyncio.get_running_loop()
-                if loop.time() < next_at:
-                    loop.call_at(next_at, pass_on)
-                else:
-                    pass_on()
+            if is_scheduled or not collected:
+                return
+            if loop.time() < next_at:
+                loop.call_at(next_at, pass_on)
+            else:
+                pass_on()
 
         self.subscribe(changed)
 
@@ -510,10 +472,7 @@ RELIEVED_AFTER_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """Reconcile the same key again after a delay.
-
-    math.inf: only when its group or one of its dependencies changes.
-    """
+    """Reconcile the key again after a delay; math.inf: when its group or a dependency changes."""
 
     after_s: float = math.inf
     dependencies: tuple[Hashable, ...] = ()
@@ -522,7 +481,7 @@ class Requeue:
 class RetryError(Exception):
     """Something is not as required yet; the key backs off. `str()` says what.
 
-    dependencies: what other keys wait for as well; all that wait for one share one back-off.
+    dependencies: what other keys wait for as well; those with the same first one share a back-off.
     is_own: whether there is also a reason specific to this key, with a back-off of its own.
     """
 
@@ -538,21 +497,16 @@ class NotReadyError(RetryError):
     """The server behind the key is not ready; logged once for all keys."""
 
 
-async def _at_once() -> None:
-    return
-
-
 @dataclass(frozen=True, slots=True)
 class ControllerSpec(Generic[K]):
     """All that there is to say of a controller.
 
-    workers: how many keys are worked on at once; slow ones do not count where the queue has a bound
-    for each group (`at_once`). switch: the name by which it is switched off; None = it always runs.
-    by_cluster: whether the group of a key is a virtual cluster. initial_keys, initial_delay_s: what
-    is enqueued at the start, and after how long. settles_s: how long keys wait that no change
-    enqueues. sources: what enqueues keys. resync_keys: all keys of some groups, for when nothing
-    cached of them is valid any more. ready: what is waited for at the start. runs: what else runs
-    for it, from before that; name -> coroutine.
+    workers: keys worked on at once; slow ones do not count where the queue has `at_once`. switch:
+    the name by which it is switched off; None = it always runs. by_cluster: whether the group of a
+    key is a virtual cluster. initial_delay_s, settles_s: how long the first keys wait, and all that
+    no change enqueues. resync_keys: all keys of some groups, for when nothing cached of them is
+    valid any more. ready: what is waited for at the start. runs: what else runs for it, from before
+    that; name -> coroutine.
     """
 
     name: str
@@ -566,7 +520,7 @@ class ControllerSpec(Generic[K]):
     settles_s: float = 0.0
     sources: tuple[Source[K], ...] = ()
     resync_keys: Callable[[Iterable[str]], Iterable[K]] = lambda _groups: ()
-    ready: Callable[[], Awaitable[None]] = _at_once
+    ready: Callable[[], Awaitable[None]] = lambda: asyncio.sleep(0)
     runs: Mapping[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
 
 
@@ -575,43 +529,35 @@ KEYS_REMEMBERED = 65536
 
 
 class Controller(Generic[K]):
-    """Runs `reconcile` for the keys of a queue; the only place that logs its failures.
-
-    What is not logged for each key, as an outage, is in `failed_by`.
-    """
+    """Runs `reconcile` for the keys of a queue; the only place that logs its failures."""
 
     def __init__(self, spec: ControllerSpec[K]) -> None:
         self.spec = spec
         self.name = spec.name
         self.queue = spec.queue
-        self._reconcile = spec.reconcile
-        self.workers = spec.workers
         self.instrument = ControllerInstrument()
         self._logged = LogOnce(_log, KEYS_REMEMBERED)
         self.succeeded = 0
         """The number of keys that were reconciled without an error."""
         self.failed_by = ""
-        """Why the last key was not, "" if it was."""
+        """Why the last key was not, "" if it was; an outage is not logged for each key."""
 
     def connect(self) -> None:
-        """Enqueue for changes from now on."""
         for source in self.spec.sources:
             source.connect(self.queue)
 
     def enqueue_initial(self) -> None:
-        """Enqueue the initial keys."""
         for key in self.spec.initial_keys():
             self.queue.add_after(key, self.spec.initial_delay_s or self.spec.settles_s)
 
     def resync(self, groups: Iterable[str]) -> None:
-        """Enqueue all there is of some groups."""
         for key in self.spec.resync_keys(groups):
             self.queue.add_after(key, self.spec.settles_s)
 
     async def run(self) -> None:
         """Work until cancelled, or until the queue is closed and its last keys are done."""
         await self.spec.ready()
-        slots = asyncio.Semaphore(self.workers)
+        slots = asyncio.Semaphore(self.spec.workers)
         async with asyncio.TaskGroup() as group:
             await slots.acquire()
             while (key := await self.queue.take()) is not None:
@@ -646,8 +592,8 @@ class Controller(Generic[K]):
     async def _once(self, key: K) -> str:
         """Reconcile once; return the result for ControllerInstrument."""
         try:
-            with flows.of(self._flow_of(key)):
-                outcome = await measured(self._reconcile(key))
+            with flows.of(self.queue.group_of(key) if self.spec.by_cluster else flows.OWN):
+                outcome = await measured(self.spec.reconcile(key))
         except (ConflictError, NotReadyError, UnreachableError) as error:
             # Conflicts are not logged; an outage is logged once, not for each key.
             _log.debug("Backing off", extra=self._about(key, str(error)))
@@ -675,16 +621,10 @@ class Controller(Generic[K]):
         self.queue.add_after(key, outcome.after_s)
         return "requeue_after"
 
-    def _flow_of(self, key: K) -> Hashable:
-        return self.queue.group_of(key) if self.spec.by_cluster else flows.OWN
-
     def _back_off(self, key: K, error: Exception) -> None:
-        """Enqueue a key with back-off: its own, or the one of a dependency that it shares."""
-        if isinstance(error, RetryError) and error.dependencies:
-            self.queue.wait_for(key, error.dependencies)
-        else:
-            self.queue.wait_alone(key)
-        if not isinstance(error, RetryError) or error.is_own:
+        retry = error if isinstance(error, RetryError) else RetryError("")
+        self.queue.wait_for(key, retry.dependencies)
+        if retry.is_own:
             self.queue.add_rate_limited(key)
 
     def _about(self, key: K, reason: str) -> dict[str, str]:

@@ -6,29 +6,21 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
 from cachetools import TTLCache
 
+from karmada_vc_agent.kube import errors
 from karmada_vc_agent.kube.client import DISCOVERY, ONE_METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.controller import Signal
-from karmada_vc_agent.kube.errors import (
-    ApiError,
-    KubeError,
-    Need,
-    NotFoundError,
-    NotServedError,
-    PageError,
-    UnreachableError,
-    UnreadableError,
-    need_of,
-)
 from karmada_vc_agent.kube.flows import LogOnce, SharedLock
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, maps_at, parse_api_version
-from karmada_vc_agent.model.vocabulary import RBAC_GROUP, service_account_of
+from karmada_vc_agent.model.user_text import load_yaml
+from karmada_vc_agent.model.vocabulary import service_account_of
 
 _AGGREGATED = "APIGroupDiscoveryList"
 _ROOTS = ("/api", "/apis")
@@ -80,8 +72,7 @@ UNKNOWN_FOR_S = 5.0
 class Discovery:
     """The kinds that one API server serves.
 
-    unknown_for_s: maximum age of an answer that lacks a kind. So lookups of unknown kinds cost a
-    request now and then, however many and frequent they are.
+    unknown_for_s: maximum age of an answer that lacks a kind, however often that is looked up.
     """
 
     def __init__(
@@ -118,7 +109,7 @@ class Discovery:
                 self._etags.clear()
                 self._is_outdated = True
                 text = f"cannot read what {self._client.name} serves: {error!r:.200}"
-                raise UnreadableError(text) from error
+                raise errors.UnreadableError(text) from error
             if not self._is_expired:  # while it was read: what was read may be from before
                 self._doubted -= doubted
                 self._refreshed_at = began_at
@@ -126,7 +117,10 @@ class Discovery:
 
     async def _refresh(self) -> None:
         for root in _ROOTS:
-            await self._refresh_root(root)
+            answer = await self._client.get_if_changed(root, self._etags.get(root), DISCOVERY)
+            if answer is not None:
+                self._roots[root], self._etags[root] = answer
+                self._is_outdated = True  # even if the other root fails then
         if self._is_outdated:
             self.served = _served(self._roots.values())
             self._is_outdated = False
@@ -141,10 +135,8 @@ class Discovery:
     async def find_any(self, gvk: GroupVersionKind) -> Resource | None:
         """Return the resource of a kind at its version, else at another one that is served."""
         resource = await self.find(gvk)
-        if resource is not None:
-            return resource
         same = (r for r in self.served.by_kind.values() if r.gvk.group_kind == gvk.group_kind)
-        return next(same, None)
+        return resource or next(same, None)
 
     def covers(self, gvk: GroupVersionKind) -> bool:
         """Return whether the API group of a kind answered: what it does not list is not served."""
@@ -160,13 +152,6 @@ class Discovery:
         """Refresh at the next lookup of a kind: it is not served where it was said to be."""
         self._doubted.add(gvk)
         self.expire()
-
-    async def _refresh_root(self, root: str) -> None:
-        answer = await self._client.get_if_changed(root, self._etags.get(root), DISCOVERY)
-        if answer is None:
-            return
-        self._roots[root], self._etags[root] = answer
-        self._is_outdated = True  # even if the other root fails then
 
 
 def _served(roots: Iterable[Any]) -> ServedApis:
@@ -184,9 +169,8 @@ def _served(roots: Iterable[Any]) -> ServedApis:
         resources: list[Object] = []
         for each in entry.get("resources") or []:
             plural, verbs = each["resource"], each.get("verbs") or []
-            gvk = GroupVersionKind(
-                group, version, (each.get("responseKind") or {}).get("kind") or ""
-            )
+            kind = (each.get("responseKind") or {}).get("kind") or ""
+            gvk = GroupVersionKind(group, version, kind)
             subs = [sub["subresource"] for sub in each.get("subresources") or []]
             is_namespaced = each.get("scope") == "Namespaced"
             if is_namespaced:
@@ -199,18 +183,11 @@ def _served(roots: Iterable[Any]) -> ServedApis:
                 {"name": plural, "kind": gvk.kind, "namespaced": is_namespaced, "verbs": verbs}
             )
         lists.append({"groupVersion": api_version, "resources": resources})
-    return ServedApis(
-        lists,
-        not unanswered,
-        by_kind,
-        frozenset(namespaced),
-        subresources,
-        frozenset(unanswered),
-    )
+    of_namespaces, missing = frozenset(namespaced), frozenset(unanswered)
+    return ServedApis(lists, not missing, by_kind, of_namespaces, subresources, missing)
 
 
 def _versions(roots: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield each group and version of discovery documents."""
     for root in roots:
         if root.get("kind") != _AGGREGATED:  # a page, not an API server
             raise ValueError("not a document of aggregated discovery")
@@ -219,29 +196,7 @@ def _versions(roots: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
                 yield group, version
 
 
-_BUILT_IN = frozenset(
-    (
-        *("", "apps", "autoscaling", "batch", "extensions", "policy"),
-        "admissionregistration.k8s.io",
-        "apiextensions.k8s.io",
-        "apiregistration.k8s.io",
-        "authentication.k8s.io",
-        "authorization.k8s.io",
-        "certificates.k8s.io",
-        "coordination.k8s.io",
-        "discovery.k8s.io",
-        "events.k8s.io",
-        "flowcontrol.apiserver.k8s.io",
-        "internal.apiserver.k8s.io",
-        "networking.k8s.io",
-        "node.k8s.io",
-        RBAC_GROUP,
-        "resource.k8s.io",
-        "scheduling.k8s.io",
-        "storage.k8s.io",
-        "storagemigration.k8s.io",
-    )
-)
+_BUILT_IN = frozenset(load_yaml(Path(__file__).with_name("built_in_groups.yaml").read_bytes()))
 
 
 def is_built_in(group: str) -> bool:
@@ -263,7 +218,7 @@ async def is_aggregated(client: ApiClient, resource: Resource) -> bool:
     path = f"{DEFINITIONS_PATH}/{resource.plural}.{group}"
     try:
         await client.request("GET", path, accept=ONE_METADATA_ONLY)
-    except NotFoundError:
+    except errors.NotFoundError:
         return True
     return False
 
@@ -278,7 +233,7 @@ async def is_absent(client: ApiClient, path: str) -> bool:
     404 without a Status is also the answer of a proxy, and while an APIService is away.
     """
     _, root, group, version, *_ = f"{path}//".split("/")
-    need = need_of("GET", path)
+    need = errors.need_of("GET", path)
     if root != "apis" or need is None:
         return False  # every API server serves the core group
     try:
@@ -287,7 +242,7 @@ async def is_absent(client: ApiClient, path: str) -> bool:
         if response is not None:
             served = _served([response[0]])
             _groups[client] = response[1], served
-    except (KubeError, *_SHAPE_ERRORS):
+    except (errors.KubeError, *_SHAPE_ERRORS):
         return False
     if not served.lists or f"{group}/{version}" in served.unanswered:
         return False
@@ -299,12 +254,12 @@ async def items_unless_absent(client: ApiClient, path: str) -> list[Object] | No
     """Return the items of a collection, None if it is not served. Raises KubeError."""
     try:
         answer = await client.get(path)
-    except NotServedError:
+    except errors.NotServedError:
         if await is_absent(client, path):
             return None
         raise
     if not isinstance(answer.get("items"), list):
-        raise UnreadableError(f"the response to {path} is not a list")
+        raise errors.UnreadableError(f"the response to {path} is not a list")
     return maps_at(answer, "items")
 
 
@@ -342,11 +297,11 @@ class HealthProbe:
             try:
                 async with asyncio.timeout(PROBE_TIMEOUT_S):
                     await self._client.request("GET", path)
-            except NotServedError:
+            except errors.NotServedError:
                 continue
-            except ApiError as error:
+            except errors.ApiError as error:
                 return error.status
-            except (KubeError, TimeoutError):
+            except (errors.KubeError, TimeoutError):
                 return None
             return 200
         return 404
@@ -355,34 +310,27 @@ class HealthProbe:
 SELF_ACCESS_REVIEWS_PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
+def _review(group: str, kind: str, **fields: Any) -> Object:
+    return {"apiVersion": f"{group}.k8s.io/v1", "kind": kind, **fields}
+
+
 def self_access_review(attributes: Object) -> Object:
-    """Return the review of whether our own user may do something."""
-    return {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
+    spec = {"resourceAttributes": attributes}
+    return _review("authorization", "SelfSubjectAccessReview", spec=spec)
 
 
 def review_status(review: Object) -> Object:
     """Return the status of an answered review. Raises UnreadableError for a page in its place."""
     status = dig(review, "status")
     if not isinstance(status, dict):
-        raise UnreadableError("the response is not a review")
+        raise errors.UnreadableError("the response is not a review")
     return status
 
 
-async def is_allowed(client: ApiClient, need: Need, as_user: str = "") -> bool:
+async def is_allowed(client: ApiClient, need: errors.Need, as_user: str = "") -> bool:
     """Return whether our own user, or one we may impersonate, may do something."""
     resource, _, subresource = need.resource.partition("/")
-    attributes = {
-        "verb": need.verb,
-        "group": need.group,
-        "resource": resource,
-        "subresource": subresource,
-        "namespace": need.namespace,
-        "name": need.name,
-    }
+    attributes = {**asdict(need), "resource": resource, "subresource": subresource}
     answer = await client.create(SELF_ACCESS_REVIEWS_PATH, self_access_review(attributes), as_user)
     return bool(review_status(answer).get("allowed"))
 
@@ -392,17 +340,17 @@ SELF_SUBJECT_REVIEWS_PATH = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 async def own_user_name(client: ApiClient) -> str:
     """Return our user name for policies. Raises KubeError."""
-    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    review = _review("authentication", "SelfSubjectReview")
     answer = await client.create(SELF_SUBJECT_REVIEWS_PATH, review)
     return str(dig(answer, "status", "userInfo", "username") or "")
 
 
-def need_to_impersonate(user: str) -> Need:
+def need_to_impersonate(user: str) -> errors.Need:
     """Return the right to impersonate a user; a ServiceAccount is one in its namespace."""
     account = service_account_of(user)
     if account is None:
-        return Need("impersonate", "", "users", name=user)
-    return Need("impersonate", "", "serviceaccounts", *account)
+        return errors.Need("impersonate", "", "users", name=user)
+    return errors.Need("impersonate", "", "serviceaccounts", *account)
 
 
 TOKEN_REVIEWS_PATH = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - no secret
@@ -412,12 +360,12 @@ OUTAGE_S = 600.0
 """A client that was allowed within this time still is while the API server does not answer."""
 REVIEW_S = 8.0
 """Prometheus waits for 10 s."""
-REVIEWS_KEPT = 128
-REVIEWS_AT_ONCE = 16
+REVIEWS_KEPT, REVIEWS_AT_ONCE = 128, 16
 """Limit of cached answers of each sort, and of requests in progress, against guessed tokens."""
 
 _log = logging.getLogger(__name__)
 
+_AWAY = (errors.UnreachableError, errors.PageError, errors.UnreadableError, TimeoutError)
 Create = Callable[[str, Any], Awaitable[Object]]
 Refusal = tuple[int, str]
 """Status and text of the rejection."""
@@ -456,7 +404,7 @@ class BearerReview:
         self._under_way += 1
         try:
             refusal = await self._review(token)
-        except (KubeError, TimeoutError) as error:
+        except (errors.KubeError, TimeoutError) as error:
             return self._unanswered(key, error)
         finally:
             self._under_way -= 1
@@ -470,44 +418,27 @@ class BearerReview:
 
     def _unanswered(self, key: bytes, error: Exception) -> Refusal | None:
         """Use the last answer, for a while, if the server does not answer; otherwise reject."""
-        is_away = isinstance(error, (UnreachableError, PageError, UnreadableError, TimeoutError))
-        if is_away and key in self._allowed_at:
+        if isinstance(error, _AWAY) and key in self._allowed_at:
             return None
         reason = str(error) or "no answer in time"
-        self._once.warning(
-            "Cannot ask the host who may read metrics", path=self._path, reason=reason
-        )
+        self._once.warning("Cannot ask the host who may read metrics", reason=reason)
         return 503, "the API server of the host does not answer; try again"
 
     async def _review(self, token: str) -> Refusal | None:
         async with asyncio.timeout(REVIEW_S):
-            status = review_status(await self._create(TOKEN_REVIEWS_PATH, _token_review(token)))
+            review = _review("authentication", "TokenReview", spec={"token": token})
+            status = review_status(await self._create(TOKEN_REVIEWS_PATH, review))
             if dig(status, "authenticated") is not True:
                 return 401, "the host does not know this token"
             user = dig(status, "user")
-            review = _subject_access_review(user if isinstance(user, dict) else {}, self._path)
+            # With all attributes that the TokenReview returned.
+            fields = {name: dig(user, name) for name in ("uid", "groups", "extra")}
+            spec = {name: value for name, value in fields.items() if value}
+            spec["user"] = name = dig(user, "username") or ""
+            spec["nonResourceAttributes"] = {"path": self._path, "verb": "get"}
+            review = _review("authorization", "SubjectAccessReview", spec=spec)
             answer = review_status(await self._create(ACCESS_REVIEWS_PATH, review))
         if answer.get("allowed") is True:
             return None
-        name = dig(user, "username")
         needs = f"nonResourceURLs [{self._path}], verbs [get]"
-        return 403, (f'user "{name}" may not get {self._path}; it needs a ClusterRole with {needs}')
-
-
-def _token_review(token: str) -> Object:
-    return {
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenReview",
-        "spec": {"token": token},
-    }
-
-
-def _subject_access_review(user: Object, path: str) -> Object:
-    """Return the review for the user that the TokenReview returned, with all its attributes."""
-    who = {"user": user.get("username", "")}
-    who |= {name: user[name] for name in ("uid", "groups", "extra") if user.get(name)}
-    return {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": who | {"nonResourceAttributes": {"path": path, "verb": "get"}},
-    }
+        return 403, f'user "{name}" may not get {self._path}; it needs a ClusterRole with {needs}'

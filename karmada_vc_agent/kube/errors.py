@@ -1,28 +1,11 @@
 """Errors that an API server, or its absence, can answer, and missing permissions.
 
-KubeError
-├── UnreachableError            no answer: refused, timed out, broken off, fenced
-│   └── CutOffError             its answer stalled, broke off, or was too large
-├── UnreadableError             an answer that is no JSON, or not of the form it must have
-├── UnwritableError             what we would send is no JSON: nested too deep
-└── ApiError                    the server said no (status, reason, message)
-    ├── NotFoundError           404 of an API server that serves the kind: there is no such object
-    ├── AlreadyExistsError      409, reason AlreadyExists
-    ├── ConflictError           409, anything else
-    ├── ExpiredError            410
-    ├── ForbiddenError          403: the server knows us, and denies it
-    ├── UnauthorizedError       401: the credential is not accepted, nothing else is said
-    ├── PageError               any code without a Status: not the word of an API server
-    │   └── NotServedError      404 that does not name what is requested: nothing is served now
-    ├── InvalidError            400, 422
-    └── TooManyRequestsError    429, with retry_after_s
-
-Nothing may be concluded from a page of a proxy or load balancer, whatever its code; that a kind is
-absent is for discovery to say.
+Nothing may be concluded from a page of a proxy or load balancer, whatever its code: so PageError is
+no NotFoundError, and that a kind is absent is for discovery to say.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -56,7 +39,6 @@ class Need:
 
     @property
     def rule(self) -> Rule:
-        """The rule to add; with the object's name, except where Kubernetes knows no name."""
         names = (self.name,) if self.name else ()
         return Rule((self.group,), (self.resource,), (self.verb,), names)
 
@@ -101,19 +83,17 @@ class Denials:
         )
 
     def note(self, need: Need) -> None:
-        """Record a denial."""
         now = self._clock()
         if need in self._seen or len(self._seen) < DENIALS_KEPT:
             first, _ = self._seen.get(need, (now, now))
             self._seen[need] = (first, now)
 
     def granted(self, method: str, path: str, *, watches: bool = False) -> None:
-        """Take note of a request that was not refused; see need_of()."""
+        """Record a request that was not refused; see need_of()."""
         if self._seen and (need := need_of(method, path, watches=watches)):
             self._seen.pop(need, None)
 
     def lasting(self) -> list[Need]:
-        """Return what was denied repeatedly over time."""
         return [need for need, (first, last) in self._seen.items() if last - first >= DENIED_FOR_S]
 
 
@@ -129,7 +109,7 @@ class KubeError(Exception):
 
 
 class UnreachableError(KubeError):
-    """No answer."""
+    """No answer: refused, timed out, broken off, fenced."""
 
 
 class UnreadableError(KubeError):
@@ -171,7 +151,7 @@ class PageError(ApiError):
 
 
 class NotServedError(PageError):
-    """Nothing is served at this path now; that is no statement about an object."""
+    """404 that does not name what is requested: nothing is served at this path now."""
 
 
 class AlreadyExistsError(ApiError):
@@ -228,10 +208,6 @@ class TooManyRequestsError(ApiError):
         self.retry_after_s = retry_after_s
 
 
-class _Binding(msgspec.Struct):
-    roleRef: Any = None  # noqa: N815 - as in Kubernetes
-
-
 class _Status(msgspec.Struct):
     kind: str = ""
     message: str = ""
@@ -249,13 +225,11 @@ _CLASSES: dict[int, type[ApiError]] = {
     410: ExpiredError,
     422: InvalidError,
 }
-_STATUS = "Status"
 _DEFAULT_RETRY_AFTER_S = 1.0
 MAX_RETRY_AFTER_S = 30.0
 """API servers request a second or a few; longer values must not block a worker."""
 _WORDS_FOR_NOT_SERVED = "the server could not find the requested resource"
 """What Kubernetes' own clients report for a 404 that names no object."""
-_ROLE_BINDINGS = ("rolebindings", "clusterrolebindings")
 _BODY_SHOWN = 200
 
 
@@ -278,12 +252,10 @@ def error_from_answer(
     path, sent: of the request. 401 and 429 count without a Status as well: credentials are also
     checked in front of API servers, and API servers themselves write 429 as plain text.
     """
-    try:
-        answer = msgspec.json.decode(body, type=_Status)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        answer = _Status(message=body[:_BODY_SHOWN].decode(errors="replace").strip())
+    text = body[:_BODY_SHOWN].decode(errors="replace").strip()
+    answer = _decoded(body, _Status) or _Status(message=text)
     message = answer.message or f"the server answered {status} without a message"
-    is_status = answer.kind == _STATUS
+    is_status = answer.kind == "Status"
     named = str(dig(answer.details, "name") or "") if is_status else ""
     if status == 404 and not _is_about(named, dig(answer.details, "kind"), path, sent):
         return NotServedError(404, answer.reason, message if named else _WORDS_FOR_NOT_SERVED)
@@ -295,38 +267,34 @@ def error_from_answer(
         return AlreadyExistsError(status, answer.reason, message)
     error = _CLASSES.get(status, ApiError)(status, answer.reason, message)
     if isinstance(error, ConflictError):
-        error.fields = tuple(_conflicting_fields(answer.details))
+        fields = maps_at(answer.details, "causes")
+        error.fields = tuple((str(e.get("field", "")), str(e.get("message", ""))) for e in fields)
     return error
 
 
 def watch_error(status: bytes) -> ApiError:
-    """Return the error of an ERROR event of a watch."""
     error = error_from_answer(500, status)
     is_expired = "Expired" in error.reason or error.reason == "Gone"
     return ExpiredError(410, error.reason, str(error)) if is_expired else error
 
 
 def _is_about(named: str, kind: Any, path: str, sent: bytes | None) -> bool:
-    """Return whether a 404 names what was requested: the object, its namespace, or its role."""
     need = need_of("GET", path)
     if need is None or not named:
         return False
     if named == need.name or (kind == "namespaces" and named == need.namespace):
         return True
-    return need.resource in _ROLE_BINDINGS and named == _role_in(sent)
+    # An API server answers for the role that a binding refers to, too.
+    is_binding = need.resource in ("rolebindings", "clusterrolebindings")
+    return is_binding and named == dig(_decoded(sent or b"", Any), "roleRef", "name")
 
 
-def _role_in(sent: bytes | None) -> Any:
-    """Return the role that a binding refers to: an API server answers for it, too."""
+def _decoded(content: bytes, kind: Any) -> Any:
+    """Decode JSON; None if it is not of that kind."""
     try:
-        return dig(msgspec.json.decode(sent or b"", type=_Binding).roleRef, "name")
+        return msgspec.json.decode(content, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-
-
-def _conflicting_fields(details: Any) -> Iterator[tuple[str, str]]:
-    for entry in maps_at(details, "causes"):
-        yield str(entry.get("field", "")), str(entry.get("message", ""))
 
 
 def _retry_after_s(header: str | None) -> float:

@@ -2,10 +2,9 @@
 
 Equal events of one object are counted in one Event. A source may write a burst about one object and
 then one every five minutes, as Kubernetes' own recorder; and of events with one reason in one flow
-a burst and then some each second: the next one says how many were dropped. The statuses of the
-objects say the same. Flows share the queue fairly, each at most half of it.
-
-A series is counted elsewhere: it is one Event with a name of its own, the same after a restart.
+a burst and then some each second: the next one says how many were dropped. Flows share the queue
+fairly, each at most half of it. A series is counted elsewhere: it is one Event with a name of its
+own, the same after a restart.
 """
 
 import asyncio
@@ -119,36 +118,29 @@ class EventRecorder:
         """
         if self._only_warnings and kind != WARNING:
             return False
-        metadata = obj["metadata"]
-        involved = (
-            obj["apiVersion"],
-            obj["kind"],
-            metadata.get("namespace") or "",
-            metadata["name"],
-            metadata.get("uid") or "",
-        )
-        flow = flow or metadata.get("namespace") or metadata["name"]
+        namespace, name, uid = (obj["metadata"].get(k) or "" for k in ("namespace", "name", "uid"))
+        involved = (obj["apiVersion"], obj["kind"], namespace, name, uid)
+        flow = flow or namespace or name
         of_object, of_reason = (source, *involved), (flow, source, kind, reason)
         is_full = self._waiting[flow] >= QUEUE_OF_ONE or self._waiting.total() >= QUEUE_LENGTH
         if is_full or not self._budget(self._objects, of_object, PER_OBJECT).try_take():
             self.dropped += 1
             return False
-        if series is None and not self._may_say(of_reason):
+        rate = PER_REASON if kind == WARNING else OF_NORMAL
+        reasons = self._budget(self._reasons, of_reason, rate)
+        # With debt: otherwise all of a long burst of Normal events is written at that rate.
+        if series is None and not reasons.try_take(owes=kind != WARNING):
             self.dropped += 1
             self._left_out[of_reason] = self._left_out.get(of_reason, 0) + 1
             return False
-        text = _with_more(message, self._left_out.pop(of_reason, 0))
+        count = self._left_out.pop(of_reason, 0)
+        more = f" (and {count} more with this reason, which were dropped)" if count else ""
+        text = message[: MESSAGE_MAX_LENGTH - len(more)] + more
         record = _Record(source, involved, kind, reason, text, series)
         self._waiting[flow] += 1
         self._is_idle.clear()
         self._queue.add((next(self._numbers), flow, record))
         return True
-
-    def _may_say(self, of_reason: tuple[str, ...]) -> bool:
-        if of_reason[2] == WARNING:
-            return self._budget(self._reasons, of_reason, PER_REASON).try_take()
-        # With debt: otherwise all of a long burst is written at that rate.
-        return self._budget(self._reasons, of_reason, OF_NORMAL).try_take_or_owe()
 
     def _budget(
         self,
@@ -156,13 +148,10 @@ class EventRecorder:
         key: tuple[str, ...],
         limit: tuple[int, float],
     ) -> TokenBucket:
-        if (budget := budgets.get(key)) is None:
-            burst, qps = limit
-            budget = budgets[key] = TokenBucket(qps, burst, self._monotonic)
-        return budget
+        burst, qps = limit
+        return budgets.setdefault(key, TokenBucket(qps, burst, self._monotonic))
 
     async def run(self) -> None:
-        """Write queued events until cancelled."""
         await self._writers.run()
 
     async def drain(self, timeout_s: float) -> None:
@@ -195,12 +184,12 @@ class EventRecorder:
         now = self._wall_clock()
         stamp = timestamp(datetime.fromtimestamp(now, UTC))
         path, count = self._written.pop(record, ("", 0))
-        if path:
-            try:
+        try:
+            if path:
                 patch = {"count": count + 1, "lastTimestamp": stamp}
                 await self._client.merge_patch(path, patch)
-            except (NotFoundError, ConflictError):
-                path, count = "", 0
+        except (NotFoundError, ConflictError):
+            path, count = "", 0
         if not path:
             name = f"{int(now * 1e9) + next(self._numbers):x}"
             collection, event = _event(record, Series(name, 1, stamp, stamp))
@@ -219,14 +208,7 @@ class EventRecorder:
             await self._client.create(collection, event)
 
 
-def _with_more(message: str, count: int) -> str:
-    """Return a message that says how many others it represents."""
-    more = f" (and {count} more with this reason, which were dropped)" if count else ""
-    return message[: MESSAGE_MAX_LENGTH - len(more)] + more
-
-
 def _event(record: _Record, series: Series) -> tuple[str, Object]:
-    """Return the collection that an Event belongs to, and the Event."""
     api_version, kind, namespace, name, uid = record.involved
     event_namespace = namespace or "default"
     involved = {"apiVersion": api_version, "kind": kind, "name": name, "uid": uid}

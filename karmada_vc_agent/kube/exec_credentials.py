@@ -15,39 +15,47 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from karmada_vc_agent.model.objects import timestamp
 from karmada_vc_agent.model.user_text import one_line
 
 PLUGIN_S = 30.0
 """The limit of a plugin that is not interactive."""
-PERSON_S = 300.0
-"""The limit of an interactive one: a person logs in."""
 _GROUP = "client.authentication.k8s.io"
 _VERSIONS = (f"{_GROUP}/v1", f"{_GROUP}/v1beta1")
 _SHOWN = 500
+_CLUSTER_INFO = (
+    "server",
+    "tls-server-name",
+    "insecure-skip-tls-verify",
+    "certificate-authority-data",
+    "proxy-url",
+)
+"""What plugins get about a cluster of a kubeconfig, besides their own extension."""
 
 
 class PluginError(Exception):
     """The plugin cannot be run, failed, or gave nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ExecCredential:
-    """The response of a plugin. certificate: (chain, key) in PEM. expires: Unix time or None."""
-
+class _Status(msgspec.Struct, rename="camel"):
     token: str | None = None
-    certificate: tuple[bytes, bytes] | None = None
-    expires: float | None = None
+    client_certificate_data: str | None = None
+    client_key_data: str | None = None
+    expiration_timestamp: datetime | None = None
 
 
-def run_plugin(
-    spec: Mapping[str, Any], cluster: Mapping[str, Any], folder: Path
-) -> _ExecCredential:
+class _ExecCredential(msgspec.Struct, rename="camel"):
+    api_version: str
+    status: _Status | None = None
+
+
+def run_plugin(spec: Mapping[str, Any], cluster: Mapping[str, Any], folder: Path) -> _Status:
     """Run a plugin once; it is ended, with all that it started, when its time is over.
 
     spec: the `exec` of the user in a kubeconfig. cluster: what the plugin gets about the cluster,
@@ -58,18 +66,35 @@ def run_plugin(
         problem = f"exec.apiVersion is {json.dumps(version)}, must be {' or '.join(_VERSIONS)}"
         raise PluginError(problem)
     try:
-        output = _output(spec, cluster, folder, is_interactive=_is_interactive(spec))
+        output = _output(spec, cluster, folder)
     except PluginError as error:
         hint = spec.get("installHint")
         raise PluginError(f"{error}; {one_line(str(hint))}" if hint else str(error)) from error
-    return _parse(output, str(version))
+    try:
+        answer = msgspec.json.decode(output, type=_ExecCredential)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise PluginError(f"its plugin gave no ExecCredential: {error}") from error
+    if answer.api_version != version:
+        text = f"its plugin answered with apiVersion {answer.api_version}, requested {version}"
+        raise PluginError(text)
+    status = answer.status or _Status()
+    chain, key = status.client_certificate_data, status.client_key_data
+    if bool(chain) != bool(key) or not (status.token or chain):
+        problem = (
+            "its plugin returned no credential: neither a token nor both clientCertificateData and "
+            "clientKeyData; check that it works by hand"
+        )
+        raise PluginError(problem)
+    return status
 
 
-def _output(
-    spec: Mapping[str, Any], cluster: Mapping[str, Any], folder: Path, *, is_interactive: bool
-) -> bytes:
-    """Return what the plugin prints. Raises PluginError."""
-    command = _command(spec, folder)
+def _output(spec: Mapping[str, Any], cluster: Mapping[str, Any], folder: Path) -> bytes:
+    command = str(spec.get("command") or "")
+    if not command:
+        raise PluginError("exec.command is not set")
+    if os.sep in command:
+        command = str(folder / command)
+    name, is_interactive = Path(command).name, _is_interactive(spec)
     try:
         process = subprocess.Popen(  # noqa: S603 - the kubeconfig names it
             [command, *map(str, spec.get("args") or ())],
@@ -81,29 +106,22 @@ def _output(
         )
     except (OSError, ValueError) as error:
         raise PluginError(f"its plugin cannot be run: {error}") from error
-    name, limit_s = Path(command).name, PERSON_S if is_interactive else PLUGIN_S
-    try:
-        output, errors = process.communicate(timeout=limit_s)
-    except subprocess.TimeoutExpired as error:
-        _kill(process, is_alone=not is_interactive)
-        problem = f"its plugin {name} did not answer within {limit_s:g} s and was ended"
-        raise PluginError(problem) from error
-    except BaseException:
-        _kill(process, is_alone=not is_interactive)
-        raise
+    with process:
+        try:
+            output, errors = process.communicate(timeout=None if is_interactive else PLUGIN_S)
+        except BaseException as error:
+            # In a session of its own with all that it started, which hold its pipes.
+            with suppress(ProcessLookupError, PermissionError):
+                process.kill() if is_interactive else os.killpg(process.pid, signal.SIGKILL)
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            problem = f"its plugin {name} did not answer within {PLUGIN_S:g} s and was ended"
+            raise PluginError(problem) from error
     if process.returncode:
         text = one_line((errors or b"").decode(errors="replace"))[-_SHOWN:].strip()
         problem = f"its plugin {name} failed with exit code {process.returncode}"
         raise PluginError(f"{problem}: {text}" if text else problem)
     return output
-
-
-def _command(spec: Mapping[str, Any], folder: Path) -> str:
-    """Return the program: with a slash in it, it is relative to the kubeconfig."""
-    command = str(spec.get("command") or "")
-    if not command:
-        raise PluginError("exec.command is not set")
-    return str(folder / command) if os.sep in command else command
 
 
 def _is_interactive(spec: Mapping[str, Any]) -> bool:
@@ -120,66 +138,14 @@ def _environment(
 ) -> dict[str, str]:
     request: dict[str, Any] = {"interactive": is_interactive}
     if spec.get("provideClusterInfo"):
-        request["cluster"] = _cluster_info(cluster)
-    info = {"apiVersion": spec["apiVersion"], "kind": "ExecCredential", "spec": request}
+        info = {name: cluster[name] for name in _CLUSTER_INFO if cluster.get(name)}
+        for extension in cluster.get("extensions") or ():
+            if extension.get("name") == f"{_GROUP}/exec":
+                info["config"] = extension.get("extension")
+        request["cluster"] = info
+    credential = {"apiVersion": spec["apiVersion"], "kind": "ExecCredential", "spec": request}
     own = {str(each["name"]): str(each["value"]) for each in spec.get("env") or ()}
-    return {**os.environ, **own, "KUBERNETES_EXEC_INFO": json.dumps(info)}
-
-
-def _kill(process: subprocess.Popen[bytes], *, is_alone: bool) -> None:
-    """Kill a plugin; in a session of its own with all that it started, which hold its pipes."""
-    if is_alone:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
-    for stream in (process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()
-    process.wait()
-
-
-def _parse(output: bytes, version: str) -> _ExecCredential:
-    """Return what an ExecCredential says. Raises PluginError."""
-    try:
-        answer = json.loads(output)
-        answered_version, status = answer["apiVersion"], answer.get("status") or {}
-        token, chain, key = (
-            status.get(name) for name in ("token", "clientCertificateData", "clientKeyData")
-        )
-        text = status.get("expirationTimestamp")
-        expires = datetime.fromisoformat(text).timestamp() if text else None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise PluginError(f"its plugin gave no ExecCredential: {error!r}") from error
-    if answered_version != version:
-        raise PluginError(
-            f"its plugin answered with apiVersion {answered_version}, requested {version}"
-        )
-    if bool(chain) != bool(key) or not (token or chain):
-        problem = (
-            "its plugin returned no credential: neither a token nor both clientCertificateData and "
-            "clientKeyData; check that it works by hand"
-        )
-        raise PluginError(problem)
-    certificate = (str(chain).encode(), str(key).encode()) if chain else None
-    return _ExecCredential(str(token) if token else None, certificate, expires)
-
-
-_CLUSTER_INFO = (
-    "server",
-    "tls-server-name",
-    "insecure-skip-tls-verify",
-    "certificate-authority-data",
-    "proxy-url",
-)
-
-
-def _cluster_info(cluster: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what plugins get about a cluster of a kubeconfig."""
-    info = {name: cluster[name] for name in _CLUSTER_INFO if cluster.get(name)}
-    for extension in cluster.get("extensions") or ():
-        if extension.get("name") == f"{_GROUP}/exec":
-            info["config"] = extension.get("extension")
-    return info
+    return {**os.environ, **own, "KUBERNETES_EXEC_INFO": json.dumps(credential)}
 
 
 RENEWAL_MARGIN_S = 300.0
@@ -190,18 +156,24 @@ BETWEEN_RUNS_S = 10.0
 
 
 class ExecUser:
-    """The credential that a plugin gave. wall_clock: Unix time. Raises PluginError."""
+    """The credential that a plugin gave; certificate: (chain, key) in PEM. Raises PluginError.
 
-    def __init__(self, given: _ExecCredential, wall_clock: Callable[[], float] = time.time) -> None:
+    wall_clock: Unix time.
+    """
+
+    def __init__(self, given: _Status, wall_clock: Callable[[], float] = time.time) -> None:
         self._now = wall_clock
-        self.token, self.certificate = given.token, given.certificate
+        self.token = given.token
+        self.certificate: tuple[bytes, bytes] | None = None
+        if given.client_certificate_data and given.client_key_data:
+            pair = given.client_certificate_data, given.client_key_data
+            self.certificate = pair[0].encode(), pair[1].encode()
         self._taken_at = wall_clock()
         self._is_suspect = False
-        self._renewed_after = float("inf")
-        expires = _end_of(given, self._taken_at)
-        if expires is not None:
-            left_s = max(0.0, expires - self._taken_at)
-            self._renewed_after = expires - min(RENEWAL_MARGIN_S, RENEWAL_FRACTION * left_s)
+        expires = given.expiration_timestamp
+        end = min(expires.timestamp() if expires else float("inf"), self._end_of_certificate())
+        left_s = max(0.0, end - self._taken_at)
+        self._renewed_after = end - min(RENEWAL_MARGIN_S, RENEWAL_FRACTION * left_s)
 
     def suspect(self) -> None:
         """Have the plugin run again soon: the server rejected what it gave."""
@@ -217,19 +189,18 @@ class ExecUser:
         self._renewed_after = max(self._renewed_after, now + BETWEEN_RUNS_S)
         return True
 
+    def _end_of_certificate(self) -> float:
+        """Return when the certificate ends; without one, never. Raises PluginError."""
+        if self.certificate is None:
+            return float("inf")
+        # Reading certificates costs memory, and few plugins give any.
+        from karmada_vc_agent.kube.certificates import read_certificate  # noqa: PLC0415
 
-def _end_of(given: _ExecCredential, now: float) -> float | None:
-    """Return when it ends, by its certificate or by what the plugin says. Raises PluginError."""
-    if given.certificate is None:
-        return given.expires
-    # Reading certificates costs memory, and few plugins give any.
-    from karmada_vc_agent.kube.certificates import read_certificate  # noqa: PLC0415
-
-    try:
-        not_after = read_certificate(given.certificate[0]).not_after.timestamp()
-    except ValueError as error:
-        raise PluginError(f"its plugin gave no valid certificate: {error}") from error
-    if not_after <= now:
-        moment = timestamp(datetime.fromtimestamp(not_after, UTC))
-        raise PluginError(f"its plugin gave a certificate that expired at {moment}")
-    return min(not_after, given.expires) if given.expires is not None else not_after
+        try:
+            end = read_certificate(self.certificate[0]).not_after
+        except ValueError as error:
+            raise PluginError(f"its plugin gave no valid certificate: {error}") from error
+        if end.timestamp() <= self._taken_at:
+            moment = timestamp(end.astimezone(UTC))
+            raise PluginError(f"its plugin gave a certificate that expired at {moment}")
+        return end.timestamp()

@@ -21,18 +21,13 @@ from collections.abc import (
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar, Token
-from functools import partial
+from dataclasses import dataclass
+from functools import partial, partialmethod
 from threading import Thread
 from typing import Any, TypeVar
 
 from cachetools import LRUCache
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception_type,
-    wait_exponential,
-    wait_fixed,
-)
+from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential, wait_fixed
 
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
@@ -51,16 +46,12 @@ _flow: ContextVar[Hashable] = ContextVar("flow", default=OWN)
 
 
 def current() -> Hashable:
-    """Return the flow of the running task."""
     return _flow.get()
 
 
 @contextmanager
 def of(flow: Hashable) -> Iterator[None]:
-    """Have this task, and those that it starts, belong to a flow.
-
-    So whatever is limited divides itself among flows, and no caller computes a share.
-    """
+    """Have this task, and those that it starts, belong to a flow, which shares what is limited."""
     token = _flow.set(flow or OWN)
     try:
         yield
@@ -69,16 +60,12 @@ def of(flow: Hashable) -> Iterator[None]:
 
 
 async def run(flow: Hashable, work: Callable[[], Awaitable[T]]) -> T:
-    """Return the result of work for a flow."""
     with of(flow):
         return await work()
 
 
 class SharedLock(asyncio.Lock):
-    """A lock of several flows. What is done under it is of the agent itself.
-
-    Otherwise all that wait for the lock would wait for a slot of the one flow that holds it.
-    """
+    """A lock of several flows. Its holder counts as the agent itself, for whom no flow waits."""
 
     _token: Token[Hashable]
 
@@ -94,25 +81,18 @@ class SharedLock(asyncio.Lock):
 class FairSlots:
     """A semaphore that flows share: waiters of each in rotation, and the agent itself after any.
 
-    A flow may hold no more than is free at that time: of 16 slots four slow flows hold 15, and the
-    last one is of the agent itself. is_shared: whether there are several virtual clusters; one that
-    is alone may hold all slots but one, as the agent itself always may. of_own: slots that only
-    the agent itself may take.
+    A flow may hold no more than is free at that time; one that is alone (is_shared is False) all
+    but one, as the agent itself always may. of_own: slots that only the agent itself may take.
     """
 
     def __init__(
         self, total: int, is_shared: Callable[[], bool] = lambda: True, of_own: int = 0
     ) -> None:
-        self._free = total
+        self.free = total
         self._is_shared = is_shared
         self._of_own = of_own
         self._held: Counter[Hashable] = Counter()
         self._waiting: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
-
-    @property
-    def free(self) -> int:
-        """Return the number of free slots."""
-        return self._free
 
     @asynccontextmanager
     async def hold(self, flow: Hashable | None = None) -> AsyncIterator[None]:
@@ -129,13 +109,13 @@ class FairSlots:
         """Take a slot if the flow may have one now; `give_back` must follow."""
         if not self._may_take(flow):
             return False
-        self._free -= 1
+        self.free -= 1
         self._held[flow] += 1
         return True
 
     def give_back(self, flow: Hashable) -> None:
         """Give a slot back that `try_take` returned True for."""
-        self._free += 1
+        self.free += 1
         self._held[flow] -= 1
         if not self._held[flow]:
             del self._held[flow]
@@ -144,8 +124,8 @@ class FairSlots:
     def _may_take(self, flow: Hashable) -> bool:
         held = self._held[flow]
         if flow == OWN:
-            return self._free > min(held, 1)
-        return self._free > max(held if self._is_shared() else min(held, 1), self._of_own)
+            return self.free > min(held, 1)
+        return self.free > max(held if self._is_shared() else min(held, 1), self._of_own)
 
     async def _wait(self, flow: Hashable) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -174,7 +154,7 @@ class FairSlots:
 
     def _next(self) -> Hashable | None:
         """Return the next flow; there may be a thousand, of which none may take one."""
-        is_left = self._free > self._of_own
+        is_left = self.free > self._of_own
         waiting = self._waiting if is_left else self._waiting.keys() & {OWN}
         return next(filter(self._may_take, waiting), None)
 
@@ -200,23 +180,16 @@ class TokenBucket:
         self._tokens -= 1.0
         return max(0.0, -self._tokens / self._qps)
 
-    def try_take(self) -> bool:
-        """Take one token if there is one now."""
+    def try_take(self, *, owes: bool = False) -> bool:
+        """Take one token if there is one now; owes: owe it otherwise, up to a burst."""
         if self.reserve() <= 0:
             return True
-        self.give_back()
+        self._tokens = max(self._tokens, -float(self._burst)) if owes else self._tokens + 1.0
         return False
 
     def give_back(self) -> None:
         """Return a token that was reserved and is not used."""
         self._tokens += 1.0
-
-    def try_take_or_owe(self) -> bool:
-        """Take one token, or owe it, up to a burst: a flow above the rate gets none at all."""
-        if self.reserve() <= 0:
-            return True
-        self._tokens = max(self._tokens, -float(self._burst))
-        return False
 
     async def wait(self) -> None:
         """Take one token and sleep until it may be used."""
@@ -258,13 +231,14 @@ ENDPOINT_CONNECTIONS = 32
 def raise_file_limit() -> int:
     """Raise the limit of open files as far as allowed and sensible; return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
-    if soft == resource.RLIM_INFINITY or soft >= limit:
-        return MOST_FILES if soft == resource.RLIM_INFINITY else soft
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-        return limit
-    return soft
+    infinite = resource.RLIM_INFINITY
+    soft_limit, most = (MOST_FILES if each == infinite else each for each in (soft, hard))
+    limit = min(most, MOST_FILES)
+    if soft_limit < limit:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+            return limit
+    return soft_limit
 
 
 DECAY_S = 1.0
@@ -272,53 +246,47 @@ DECAY_S = 1.0
 REPORTED_EVERY_S = 60.0
 
 
+@dataclass(eq=False, repr=False)
 class LoopTime:
     """The time that flows compute in the event loop.
 
     share_of: flow -> seconds of each second that it may compute while others wait; 0 = no bound,
-    None = a flow that is not counted.
-    on_held: called with a flow that waits for others, at most once in REPORTED_EVERY_S.
+    None = not counted. on_held: called with a flow that waits, once in REPORTED_EVERY_S.
     """
 
-    def __init__(
-        self,
-        share_of: Callable[[Hashable], float | None],
-        on_held: Callable[[Hashable], None] = lambda _: None,
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
-        self._share_of = share_of
-        self._on_held = on_held
-        self._clock = clock
+    share_of: Callable[[Hashable], float | None]
+    on_held: Callable[[Hashable], None] = lambda _: None
+    clock: Callable[[], float] = time.perf_counter
+
+    def __post_init__(self) -> None:
         self._recent: dict[Hashable, tuple[float, float]] = {}
         self._reported_at: dict[Hashable, float] = {}
         self.used: dict[Hashable, float] = {}
 
     def spend(self, flow: Hashable, seconds: float) -> None:
-        """Add what a flow computed."""
-        if self._share_of(flow) is None:
+        if self.share_of(flow) is None:
             return
         self.used[flow] = self.used.get(flow, 0.0) + seconds
-        self._recent[flow] = self.recent(flow) + seconds, self._clock()
+        self._recent[flow] = self.recent(flow) + seconds, self.clock()
 
     def recent(self, flow: Hashable) -> float:
         """Return the seconds that a flow computed lately: the more recent, the more they count."""
         seconds, at = self._recent.get(flow) or (0.0, 0.0)
-        return seconds * math.exp((at - self._clock()) / DECAY_S)
+        return seconds * math.exp((at - self.clock()) / DECAY_S)
 
     def is_over(self, flow: Hashable) -> bool:
         """Whether a flow lately computed more than its share."""
-        share = self._share_of(flow) or 0.0
+        share = self.share_of(flow) or 0.0
         return share > 0 and self.recent(flow) > share * DECAY_S
 
     def held(self, flow: Hashable) -> None:
         """Report that a flow waits, because it exceeds its share and others are active."""
-        now = self._clock()
+        now = self.clock()
         if now - self._reported_at.get(flow, -math.inf) >= REPORTED_EVERY_S:
             self._reported_at[flow] = now
-            self._on_held(flow)
+            self.on_held(flow)
 
     def forget(self, flow: Hashable) -> None:
-        """Drop a flow that ended."""
         for kept in (self.used, self._recent, self._reported_at):
             kept.pop(flow, None)
 
@@ -327,14 +295,14 @@ class LoopTime:
         """Run work and count the time that it computes between its waits."""
         step: Callable[[], Any] = partial(work.send, None)
         while True:
-            began = self._clock()
+            began = self.clock()
             try:
                 waits_for = step()
             except StopIteration as ended:
                 result: T = ended.value
                 return result
             finally:
-                self.spend(flow, self._clock() - began)
+                self.spend(flow, self.clock() - began)
             try:
                 step = partial(work.send, (yield waits_for))
             except BaseException as error:  # noqa: BLE001 - whatever it is, it is meant for work
@@ -345,16 +313,13 @@ _meter: ContextVar[LoopTime | None] = ContextVar("loop_time", default=None)
 
 
 def measure_with(meter: LoopTime) -> None:
-    """Have this task, and those that it starts, measured from now on where they say so."""
     _meter.set(meter)
 
 
 async def measured(work: Coroutine[Any, Any, T]) -> T:
     """Run work of the current flow; measured, unless nothing measures this task."""
     meter = _meter.get()
-    if meter is None:
-        return await work
-    return await meter.measured(current(), work)
+    return await (work if meter is None else meter.measured(current(), work))
 
 
 LOGGED_AT_MOST = 4096
@@ -367,40 +332,28 @@ class LogOnce:
         self._log = log
         self._said: LRUCache[Hashable, tuple[str, str]] = LRUCache(remembered)
 
-    def info(self, message: str, *, about: Hashable = "", **extra: object) -> None:
-        """Log for information, as `warning` does."""
-        self._say(logging.INFO, message, about, extra)
-
-    def warning(self, message: str, *, about: Hashable = "", **extra: object) -> None:
-        """Log a warning; what else it has is no news, except its reason."""
-        self._say(logging.WARNING, message, about, extra)
-
-    def error(self, message: str, *, about: Hashable = "", **extra: object) -> None:
-        """Log an error, likewise."""
-        self._say(logging.ERROR, message, about, extra)
-
-    def bug(
-        self, message: str, bug: BaseException, *, about: Hashable = "", **extra: object
-    ) -> None:
-        """Log a bug with its traceback."""
-        self._say(logging.ERROR, message, about, extra, bug)
-
-    def ended(self, about: Hashable = "") -> bool:
-        """Log whatever is said next: the state is over; return whether it had been logged."""
-        return self._said.pop(about, None) is not None
-
-    def _say(
+    def log(
         self,
         level: int,
         message: str,
-        about: Hashable,
-        extra: dict[str, object],
         bug: BaseException | None = None,
+        *,
+        about: Hashable = "",
+        **extra: object,
     ) -> None:
+        """Log unless that was said last, with that reason; bug: logged with its traceback."""
         reason = str(extra.get("reason", "")) if bug is None else repr(bug)
         if self._said.get(about) != (message, reason):
             self._said[about] = (message, reason)
             self._log.log(level, message, exc_info=bug, extra=extra)
+
+    info = partialmethod(log, logging.INFO)
+    warning = partialmethod(log, logging.WARNING)
+    error = bug = partialmethod(log, logging.ERROR)
+
+    def ended(self, about: Hashable = "") -> bool:
+        """Log whatever is said next: the state is over; return whether it had been logged."""
+        return self._said.pop(about, None) is not None
 
 
 def in_daemon_thread(function: Callable[[], T], name: str) -> Future[T]:
@@ -443,9 +396,7 @@ class Supervisor:
         run: Callable[[], Awaitable[None]],
         name: str = "",
     ) -> asyncio.Task[None]:
-        """Start a task that runs a part under supervision."""
-        name = name or kind
-        return group.create_task(self.keep(kind, run, name), name=name)
+        return group.create_task(self.keep(kind, run, name), name=name or kind)
 
     async def keep(self, kind: str, run: Callable[[], Awaitable[None]], name: str = "") -> None:
         """Run a part until it ends by itself or is cancelled. kind: counted. name: for the log."""
@@ -453,20 +404,15 @@ class Supervisor:
         while True:
             started = time.monotonic()
             try:
-                await run()
+                return await run()
             except Exception:  # noqa: BLE001 - a part must not cost the others
-                if time.monotonic() - started > CALM_S:
-                    failures = 0
+                failures = 0 if time.monotonic() - started > CALM_S else failures
                 low, high = RESTART_BACKOFF_S
                 pause_s = min(high, low * 2 ** min(failures, 10))
                 failures += 1
                 self._on_restart(kind)
-                _log.exception(
-                    "Restarting a part that failed",
-                    extra={"part": name or kind, "pause_s": pause_s},
-                )
-            else:
-                return
+                extra = {"part": name or kind, "pause_s": pause_s}
+                _log.exception("Restarting a part that failed", extra=extra)
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
 
 
@@ -479,7 +425,6 @@ RetriedErrors = type[KubeError] | tuple[type[KubeError], ...]
 
 
 RETRY_BACKOFF = wait_exponential(multiplier=0.5, max=5.0)
-
 WRITE_ATTEMPTS = 5
 """Attempts of a write after conflicts, as in Karmada."""
 MET_ANOTHER = (AlreadyExistsError, ConflictError, NotFoundError)
@@ -494,8 +439,8 @@ async def retry_on_conflict(
 ) -> T:
     """Write according to the live object; on a conflict read it again and retry, without a pause.
 
-    live: None if there is no object; then NotFoundError is about its resource or namespace, and is
-    raised. Raises the error of the last of `WRITE_ATTEMPTS`, and whatever else the calls raise.
+    live: None if there is no object; then NotFoundError is about its resource or namespace. Raises
+    it, the error of the last of `WRITE_ATTEMPTS`, and whatever else the calls raise.
     """
     for _ in range(WRITE_ATTEMPTS - 1):
         try:
@@ -510,19 +455,16 @@ async def retry_on_conflict(
 async def retry_until_done(what: str, call: Callable[[], Awaitable[T]]) -> T:
     """Retry a call until the server does it; a new reason why not is logged. what: for the log."""
     once = LogOnce(_log)
-
-    def log(state: RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome is not None else None
-        if not isinstance(error, UnreachableError):
-            once.warning("Waiting for API server", to=what, reason=str(error))
-
-    retrying = AsyncRetrying(
-        sleep=asyncio.sleep,
-        wait=RETRY_BACKOFF,
-        retry=retry_if_exception_type(KubeError),
-        before_sleep=log,
-    )
-    return await _retried(retrying, call)
+    retry = retry_if_exception_type(KubeError)
+    async for attempt in AsyncRetrying(sleep=asyncio.sleep, wait=RETRY_BACKOFF, retry=retry):
+        with attempt:
+            try:
+                return await call()
+            except KubeError as error:
+                if not isinstance(error, UnreachableError):
+                    once.warning("Waiting for API server", to=what, reason=str(error))
+                raise
+    raise AssertionError("unreachable")
 
 
 async def retry_on(
@@ -532,32 +474,25 @@ async def retry_on(
     pause_s: float = 0.0,
 ) -> T:
     """Retry a call that meets one of `errors`, which the last of `attempts` raises."""
-    retrying = AsyncRetrying(
+    async for attempt in AsyncRetrying(
         sleep=asyncio.sleep,
         wait=wait_fixed(pause_s),
         stop=lambda state: state.attempt_number >= attempts,
         retry=retry_if_exception_type(errors),
         reraise=True,
-    )
-    return await _retried(retrying, call)
-
-
-async def _retried(retrying: AsyncRetrying, call: Callable[[], Awaitable[T]]) -> T:
-    async def attempt() -> T:  # tenacity awaits coroutine functions only, no lambdas
-        return await call()
-
-    done: T = await retrying(attempt)
-    return done
+    ):
+        with attempt:
+            return await call()
+    raise AssertionError("unreachable")
 
 
 R = TypeVar("R")
 
 
 async def for_each(items: Iterable[T], call: Callable[[T], Awaitable[R]]) -> list[R]:
-    """Return the results of a call for each item, in order; one that fails stops no other.
+    """Return the results of a call for each item, in order; only an outage stops at once.
 
     Raises the first error at the end; one that an administrator intends only if there is no other.
-    An outage concerns all that would follow, and is raised at once.
     """
     results: list[R] = []
     errors: list[Exception] = []

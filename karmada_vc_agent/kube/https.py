@@ -5,6 +5,7 @@ import hashlib
 import logging
 import ssl
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 
 import aiohttp
@@ -32,14 +33,22 @@ Endpoint = tuple[str, bytes, str | None]
 
 
 class WebhookClient:
-    """Posts to webhooks; connects on demand. connections: of all, divided fairly among flows."""
+    """Posts to webhooks. connections: of all, divided fairly among flows."""
 
     def __init__(
         self, connections: int = WEBHOOK_CONNECTIONS, is_shared: Callable[[], bool] = lambda: True
     ) -> None:
         self._slots = FairSlots(connections, is_shared)
-        self._session: aiohttp.ClientSession | None = None
         self._contexts: LRUCache[bytes, ssl.SSLContext] = LRUCache(BUNDLES_KEPT)
+
+    @cached_property
+    def _session(self) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            # Slots are the limit; a connection is held no longer than a slot.
+            connector=aiohttp.TCPConnector(limit=0, resolver=Resolver(RESOLVED_WITHIN_S)),
+            timeout=aiohttp.ClientTimeout(),  # each call has its own
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
 
     async def post(self, endpoint: Endpoint, body: bytes, timeout_s: float) -> bytes:
         """Return the body of a 2xx response. Raises TimeoutError, ConnectionError, WebhookError."""
@@ -54,7 +63,7 @@ class WebhookClient:
             async with (
                 self._slots.hold(),
                 asyncio.timeout(timeout_s),
-                self._open().post(
+                self._session.post(
                     url,
                     data=body,
                     headers=headers,
@@ -76,20 +85,9 @@ class WebhookClient:
         return answer
 
     async def close(self) -> None:
-        """Close all connections."""
-        if self._session is not None:
+        if "_session" in vars(self):  # it connects on demand
             await self._session.close()
-            self._session = None
-
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                # Slots are the limit; a connection is held no longer than a slot.
-                connector=aiohttp.TCPConnector(limit=0, resolver=Resolver(RESOLVED_WITHIN_S)),
-                timeout=aiohttp.ClientTimeout(),  # each call has its own
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-        return self._session
+            del self._session
 
     def _context(self, ca_bundle: bytes) -> ssl.SSLContext:
         context = self._contexts.get(ca_bundle)
@@ -120,7 +118,6 @@ class ServingCertificate:
         self.context = _server_context(*self._paths)
 
     async def run(self) -> None:
-        """Compare now and then, until cancelled."""
         while True:
             await asyncio.sleep(CERTIFICATE_CHECK_S)
             self.check()

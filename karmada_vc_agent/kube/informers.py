@@ -10,6 +10,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
@@ -27,6 +28,7 @@ from karmada_vc_agent.model.vocabulary import NAME_FIELD
 T = TypeVar("T")
 
 
+@dataclass(eq=False, repr=False)
 class PartedReflector(Generic[T]):
     """Keeps `store` equal to what the server has in several parts, each with its own Reflector.
 
@@ -36,31 +38,22 @@ class PartedReflector(Generic[T]):
     while all parts are.
     """
 
-    def __init__(
-        self,
-        path: str,
-        store: Store[T],
-        parts: Callable[[], Iterable[str]],
-        reflector_of: Callable[[str, Store[T]], Reflector[T]],
-        part_of: Callable[[T], str],
-        supervisor: Supervisor = ALONE,
-        *,
-        is_atomic: bool = False,
-    ) -> None:
-        self.path = path
-        self.store = store
-        self._required = parts
-        self._reflector_of = reflector_of
-        self._part_of = part_of
-        self._supervisor = supervisor
-        self._is_atomic = is_atomic
+    path: str
+    store: Store[T]
+    parts: Callable[[], Iterable[str]]
+    reflector_of: Callable[[str, Store[T]], Reflector[T]]
+    part_of: Callable[[T], str]
+    supervisor: Supervisor = ALONE
+    _: KW_ONLY
+    is_atomic: bool = False
+
+    def __post_init__(self) -> None:
         self._parts: dict[str, Reflector[T]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._synced = asyncio.Event()
         self._has_changed = asyncio.Event()
 
     def parts_changed(self) -> None:
-        """Follow the parts that are required now."""
         self._has_changed.set()
 
     def has_listed(self, name: str) -> bool:
@@ -80,15 +73,12 @@ class PartedReflector(Generic[T]):
 
     @property
     def failing_s(self) -> float:
-        """Return for how long there is a failure, in seconds."""
-        return next((each.failing_s for each in self._parts.values() if each.failure), 0.0)
+        return max((each.failing_s for each in self._parts.values()), default=0.0)
 
     async def wait_synced(self) -> None:
-        """Wait for the first complete list."""
         await self._synced.wait()
 
     async def run(self) -> None:
-        """List and watch until cancelled."""
         self._parts.clear()
         self._tasks.clear()
         self.store.on_observed = self._observed
@@ -100,8 +90,7 @@ class PartedReflector(Generic[T]):
                 await self._has_changed.wait()
 
     def _follow(self, group: asyncio.TaskGroup) -> None:
-        """Start and stop reflectors as parts were added and removed."""
-        required = set(self._required())
+        required = set(self.parts())
         for name in self._parts.keys() - required:
             self._tasks.pop(name).cancel()
             del self._parts[name]
@@ -110,15 +99,15 @@ class PartedReflector(Generic[T]):
                 self.store.remove(obj)
         for name in sorted(required - self._parts.keys()):
             store: Store[T] = Store(self.store.codec)
-            part = self._parts[name] = self._reflector_of(name, store)
+            part = self._parts[name] = self.reflector_of(name, store)
             store.add_handler(partial(self._take_over, name, part))
             store.on_replaced = partial(self._replaced, name, part)
             title = f"reflector {self.path}/{name}"
-            self._tasks[name] = self._supervisor.start(group, "reflector", part.run, title)
+            self._tasks[name] = self.supervisor.start(group, "reflector", part.run, title)
 
     def _observed(self, obj: T) -> None:
         """Have the part of an object that was just written followed."""
-        part = self._parts.get(self._part_of(obj))
+        part = self._parts.get(self.part_of(obj))
         if part is not None:
             part.check()
         else:
@@ -129,16 +118,19 @@ class PartedReflector(Generic[T]):
         if self.is_synced:
             return  # for good, as it is atomic
         are_synced = all(part.store.is_synced for part in self._parts.values())
-        if not self._is_atomic:
+        if not self.is_atomic:
             self.store.is_synced = are_synced
         elif are_synced:
             self._synced.set()
             stores = [part.store for part in self._parts.values()]
-            listed = [obj for store in stores for obj in store]
-            self.store.replace_all(listed, _lowest(store.listed_version for store in stores))
+            listed, lowest = [obj for store in stores for obj in store], ""
+            for store in stores:
+                if not lowest or is_lower(store.listed_version, lowest):
+                    lowest = store.listed_version
+            self.store.replace_all(listed, lowest)
 
     def _is_followed(self, name: str, part: Reflector[T]) -> bool:
-        is_early = self._is_atomic and not self.is_synced
+        is_early = self.is_atomic and not self.is_synced
         return not is_early and self._parts.get(name) is part
 
     def _take_over(self, name: str, part: Reflector[T], old: T | None, new: T | None) -> None:
@@ -152,30 +144,19 @@ class PartedReflector(Generic[T]):
     def _replaced(self, name: str, part: Reflector[T], is_back: bool) -> None:  # noqa: FBT001 - as Store calls it
         """Accept a list of one part, even if the server was restored to an earlier state."""
         if self._is_followed(name, part):
-            listed = {part.store.codec.key(obj) for obj in part.store}
+            key_of = part.store.codec.key
+            listed = {key_of(obj) for obj in part.store}
             candidates = self.store if is_back else self.store.unreported()
-            for obj in self._in_part(name, candidates):
-                if part.store.codec.key(obj) in listed or part.store.unreadable:
-                    continue
-                if is_back:
-                    self.store.remove(obj)
-                else:
-                    self.store.remove_unlisted(obj, part.store.listed_version)
+            for obj in self._in_part(name, () if part.store.unreadable else candidates):
+                if key_of(obj) not in listed:
+                    version = None if is_back else part.store.listed_version
+                    self.store.remove_unlisted(obj, version)
             for obj in part.store if is_back else ():
                 self.store.put_back(obj)
         self._update_synced()
 
     def _in_part(self, name: str, objects: Iterable[T]) -> list[T]:
-        return [obj for obj in objects if self._part_of(obj) == name]
-
-
-def _lowest(versions: Iterable[str]) -> str:
-    """Return the version before all others, "" where there is none."""
-    lowest = ""
-    for version in versions:
-        if not lowest or is_lower(version, lowest):
-            lowest = version
-    return lowest
+        return [obj for obj in objects if self.part_of(obj) == name]
 
 
 def named_reflector(
@@ -219,12 +200,10 @@ async def wait_all_synced(reflectors: Sequence[AnyReflector], timeout_s: float) 
 
 
 def not_listed_text(path: str, reason: str) -> str:
-    """Return the words for a server that answers, and does not list a collection."""
     return f"no API server lists {path}: {reason}"
 
 
 def unlisted_paths(reflectors: Iterable[AnyReflector]) -> list[str]:
-    """Return the paths whose first list has not come yet."""
     return [reflector.path for reflector in reflectors if not reflector.is_synced]
 
 
@@ -247,7 +226,6 @@ class WatchScope:
         return await retry_on(KubeError, math.inf, lambda: is_allowed(self._client, need), RETRY_S)
 
     def changed(self) -> None:
-        """Notify all followers that the namespaces may have changed."""
         for follower in list(self.followers):
             follower.parts_changed()
 
@@ -261,19 +239,10 @@ def _reflector(
     *,
     rests: bool = False,
 ) -> Reflector[Object]:
-    path = resource.path(namespace)
+    path, is_direct = resource.path(namespace), is_built_in(resource.gvk.group)
     absent = partial(is_absent, client, path)
-    return Reflector(
-        client,
-        path,
-        store.codec,
-        store,
-        query,
-        FORBIDDEN_S,
-        absent,
-        is_direct=is_built_in(resource.gvk.group),
-        rests=rests,
-    )
+    where = (client, path, store.codec, store, query)
+    return Reflector(*where, FORBIDDEN_S, absent, is_direct=is_direct, rests=rests)
 
 
 def namespaced_reflector(
@@ -288,21 +257,17 @@ def namespaced_reflector(
 ) -> PartedReflector[Object]:
     """Return what follows one resource in the namespaces of a scope.
 
-    are_ours: whether all objects are our own; a namespace that has none is not watched then, for
-    each takes a connection.
+    are_ours: all objects are our own, so a namespace without any takes no connection for a watch.
     """
 
     def reflector_of(namespace: str, part: Store[Object]) -> Reflector[Object]:
         return _reflector(client, resource, part, query, namespace, rests=are_ours)
 
-    reflector = PartedReflector(
-        resource.path(),
-        store,
-        scope.namespaces,
-        reflector_of,
-        lambda obj: str(obj["metadata"].get("namespace") or ""),
-        supervisor,
-    )
+    def namespace_of(obj: Object) -> str:
+        return str(obj["metadata"].get("namespace") or "")
+
+    parts = (scope.namespaces, reflector_of, namespace_of)
+    reflector = PartedReflector(resource.path(), store, *parts, supervisor)
     scope.followers.add(reflector)
     return reflector
 
@@ -315,38 +280,29 @@ _CHECKS_PER_IDLE_TIME = 10
 _WATCHABLE = frozenset(("list", "watch"))
 
 
+@dataclass(eq=False, repr=False)
 class InformerSet:
     """Stores of host objects that match `query`, over all namespaces, by resource.
 
     on_change: called for every change but the echo of a write. indexes: of each store. scope: where
-    a resource may be watched; None = everywhere. idle_s: after how long a resource without objects
-    that no caller requests is watched no more, for tenants create kinds without end; 0 = never.
-    are_ours: whether `query` selects what we made alone. codec: decides what is kept.
+    a resource may be watched; None = everywhere. idle_s: when a resource without objects that no
+    caller requests is watched no more, as tenants create kinds without end; 0 = never. are_ours:
+    whether `query` selects what we made alone. codec: decides what is kept.
     """
 
-    def __init__(
-        self,
-        client: ApiClient,
-        query: Mapping[str, str],
-        on_change: Callable[[Object | None, Object | None], None],
-        indexes: Indexes | None = None,
-        supervisor: Supervisor = ALONE,
-        scope: WatchScope | None = None,
-        idle_s: float = 0.0,
-        *,
-        are_ours: bool = False,
-        codec: RawCodec | None = None,
-    ) -> None:
-        self._client = client
-        self._codec = codec or RawCodec()
-        self.query = query
-        self._on_change = on_change
-        self._indexes = indexes
-        self._supervisor = supervisor
+    client: ApiClient
+    query: Mapping[str, str]
+    on_change: Callable[[Object | None, Object | None], None]
+    indexes: Indexes | None = None
+    supervisor: Supervisor = ALONE
+    scope: WatchScope | None = None
+    idle_s: float = 0.0
+    _: KW_ONLY
+    are_ours: bool = False
+    codec: RawCodec = field(default_factory=RawCodec)
+
+    def __post_init__(self) -> None:
         self._stores: dict[str, Store[Object]] = {}
-        self._scope = scope
-        self._idle_s = idle_s
-        self._are_ours = are_ours
         self._resources: dict[str, Resource] = {}
         self._requested_at: dict[str, float] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -359,7 +315,7 @@ class InformerSet:
         path = resource.path()
         self._requested_at[path] = asyncio.get_running_loop().time()
         if path not in self._stores:
-            store = Store(self._codec, self._indexes)
+            store = Store(self.codec, self.indexes)
             store.add_handler(self._changed)
             self._stores[path] = store
             self._resources[path] = resource
@@ -372,13 +328,12 @@ class InformerSet:
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
         if not is_echo(old, new):
-            self._on_change(old, new)
+            self.on_change(old, new)
 
     async def run(self) -> None:
-        """Run the reflectors of requested resources until cancelled."""
         self._running.clear()
         async with asyncio.TaskGroup() as group:
-            if self._idle_s:
+            if self.idle_s:
                 group.create_task(self._end_idle(), name="end of idle informers")
             while True:
                 self._has_requests.clear()
@@ -386,13 +341,13 @@ class InformerSet:
                     if path not in self._running:
                         follow = partial(self._follow, resource, self._stores[path])
                         name = f"reflector {path}"
-                        task = self._supervisor.start(group, "reflector", follow, name)
+                        task = self.supervisor.start(group, "reflector", follow, name)
                         self._running[path] = task
                 await self._has_requests.wait()
 
     async def _end_idle(self) -> None:
         while True:
-            await asyncio.sleep(self._idle_s / _CHECKS_PER_IDLE_TIME)
+            await asyncio.sleep(self.idle_s / _CHECKS_PER_IDLE_TIME)
             for path in [path for path in self._running if self._is_idle(path)]:
                 # A caller that requests it from here on gets a new store, and a new reflector.
                 self._running.pop(path).cancel()
@@ -400,23 +355,16 @@ class InformerSet:
 
     def _is_idle(self, path: str) -> bool:
         """Return whether a resource is unused, and listed without objects."""
-        store = self._stores[path]
-        if is_built_in(self._resources[path].gvk.group):
+        store, group = self._stores[path], self._resources[path].gvk.group
+        if is_built_in(group) or len(store) or store.unreadable or not store.is_synced:
             return False
-        if len(store) or store.unreadable or not store.is_synced:
-            return False
-        return asyncio.get_running_loop().time() - self._requested_at[path] >= self._idle_s
+        return asyncio.get_running_loop().time() - self._requested_at[path] >= self.idle_s
 
     async def _follow(self, resource: Resource, store: Store[Object]) -> None:
-        if self._scope is None or await self._scope.is_whole(resource):
-            await _reflector(self._client, resource, store, self.query).run()
+        what = (self.client, resource, store, self.query)
+        if self.scope is None or await self.scope.is_whole(resource):
+            await _reflector(*what).run()
             return
-        await namespaced_reflector(
-            self._client,
-            resource,
-            store,
-            self.query,
-            self._scope,
-            self._supervisor,
-            are_ours=self._are_ours,
-        ).run()
+        are_ours = self.are_ours
+        parts = namespaced_reflector(*what, self.scope, self.supervisor, are_ours=are_ours)
+        await parts.run()

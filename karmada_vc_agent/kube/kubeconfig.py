@@ -8,12 +8,12 @@ import os
 import re
 import ssl
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from yarl import URL
@@ -53,8 +53,7 @@ def find_credentials(
     if in_cluster_first and _is_in_cluster():
         return in_cluster_credentials()
     candidates = [Path(p) for p in os.environ.get("KUBECONFIG", "").split(os.pathsep) if p]
-    home = os.environ.get("HOME")
-    if not candidates and home:
+    if not candidates and (home := os.environ.get("HOME")):
         candidates = [Path(home, ".kube", "config")]
     for candidate in candidates:
         if candidate.exists():
@@ -89,11 +88,9 @@ def in_cluster_credentials() -> Credentials:
     host = os.environ[_SERVICE_HOST]
     port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     host = f"[{host}]" if ":" in host else host
-    try:
+    with _reported(f"{SERVICE_ACCOUNT}/ca.crt"):
         ca_pem = (SERVICE_ACCOUNT / "ca.crt").read_text()
         context = make_ssl_context(ca_pem, None, verify=True)
-    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        raise KubeconfigError(f"{SERVICE_ACCOUNT}/ca.crt: {error}") from error
     token = _TokenFile(SERVICE_ACCOUNT / "token")
     server = f"https://{host}:{port}"
     return Credentials(server, context, "the Pod's service account", token, suspect=token.suspect)
@@ -101,85 +98,153 @@ def in_cluster_credentials() -> Credentials:
 
 def read_kubeconfig(path: Path, context_name: str = "") -> Credentials:
     """Read one file; context_name "" = its current-context. Raises KubeconfigError."""
+    return parse_kubeconfig(_read(path), path, context_name)
+
+
+def _read(path: Path) -> bytes:
     try:
-        return parse_kubeconfig(read_small(path), path, context_name)
+        return read_small(path)
     except OSError as error:
         raise KubeconfigError(f"{path}: {error.strerror}") from error
 
 
+@contextmanager
+def _reported(where: object) -> Iterator[None]:
+    """Report what cannot be read; ssl.SSLError is an OSError."""
+    try:
+        yield
+    except (OSError, ValueError, PluginError) as error:
+        raise KubeconfigError(f"{where}: {error}") from error
+
+
 def parse_kubeconfig(text: bytes, path: Path, context_name: str = "") -> Credentials:
     """Return the credentials of a future or present file at `path`. Raises KubeconfigError."""
-    content = load_kubeconfig(text, path)
-    name = context_name or content.get("current-context") or ""
-    context, user = _context_and_user(path, content, name)
-    cluster = _named(path, content, "clusters", "cluster", context.get("cluster") or "")
-    source = f"{path} (context {name})"
+    config = _Config(text, path, context_name)
+    who, source = f"{path}: the user of context {config.name}", f"{path} (context {config.name})"
     for field in ("auth-provider", "username"):
-        if field in user:
+        if field in config.user.fields:
             problem = f"{field} is not supported; use exec, a token or a client certificate"
-            raise KubeconfigError(f"{path}: the user of context {name}: {problem}")
-    if "exec" in user:
-        credentials = _with_exec_plugin(path, content, name, user["exec"])
+            raise KubeconfigError(f"{who}: {problem}")
+    if "exec" in config.user.fields:
+        credentials = _with_exec_plugin(config.server(), path, who, config.user.fields["exec"])
+        credentials = replace(credentials, source=source)
     else:
-        credentials = _credentials(path, cluster, user, source)
+        credentials = _credentials(config.cluster(), config.user, source)
     return replace(credentials, kubeconfig=path, context=context_name)
 
 
-def load_kubeconfig(text: bytes, path: Path) -> dict[str, Any]:
-    """Return the content of a kubeconfig; path is for messages. Raises KubeconfigError."""
-    try:
+class _Section(NamedTuple):
+    """An entry of a kubeconfig at `path`."""
+
+    path: Path
+    fields: dict[str, Any]
+
+    def text(self, field: str) -> str | None:
+        """Return a field that is a string on one line, None if unset."""
+        value = self.fields.get(field)
+        if value is not None and not _is_line(value):
+            raise KubeconfigError(f"{self.path}: {field} must be a string on one line")
+        return value
+
+    def material(self, field: str) -> bytes | None:
+        """Return the content of a field or of the file it names. Raises ValueError, OSError."""
+        if data := self.text(f"{field}-data"):
+            try:
+                return base64.b64decode(data, validate=True)
+            except ValueError as error:
+                raise ValueError(f"{field}-data: {error}") from error
+        file = self.text(field)
+        return Path(self.path.parent, file).read_bytes() if file else None
+
+
+class _Config:
+    """One context of a kubeconfig. Raises KubeconfigError."""
+
+    def __init__(self, text: bytes, path: Path, context_name: str) -> None:
+        self._path = path
+        self.content = _load(text, path)
+        self.name = context_name or self.content.get("current-context") or ""
+        if not self.name:
+            raise KubeconfigError(f"{path}: current-context is not set; specify a context")
+        self._context = self._entry("context", self.name).fields
+        self.user_name = self._context.get("user") or ""
+        self.user = self._entry("user", self.user_name) if self.user_name else _Section(path, {})
+
+    def cluster(self) -> _Section:
+        return self._entry("cluster", self._context.get("cluster") or "")
+
+    def server(self) -> dict[str, Any]:
+        """Return the cluster entry with inline certificate authorities."""
+        cluster = self.cluster()
+        with _reported(self._path):
+            authority = cluster.material("certificate-authority")
+        fields = {**cluster.fields}
+        fields.pop("certificate-authority", None)
+        if authority:
+            fields["certificate-authority-data"] = base64.b64encode(authority).decode()
+        return fields
+
+    def _entry(self, kind: str, name: str) -> _Section:
+        entries = _entries(self.content, f"{kind}s")
+        for entry in entries:
+            fields = entry.get(kind) or {}
+            if entry.get("name") == name and isinstance(fields, dict):
+                return _Section(self._path, fields)
+        names = ", ".join(str(entry.get("name")) for entry in entries) or "none"
+        raise KubeconfigError(f'{self._path}: {kind}s has no "{name}" (there are: {names})')
+
+
+def _load(text: bytes, path: Path) -> dict[str, Any]:
+    """Return the content of a kubeconfig; `kind` is optional. Raises KubeconfigError."""
+    with _reported(path):
         content = user_text.load_yaml(text)
-    except user_text.YamlError as error:
-        raise KubeconfigError(f"{path}: {error}") from error
-    if problem := _kind_problem(content):
-        raise KubeconfigError(f"{path}: {problem}; {_EXPECTED}")
+    problem = ""
+    if not isinstance(content, dict):
+        problem = "is not a kubeconfig"
+    elif (content.get("kind") or "Config") != "Config":
+        problem = f"is of kind {content['kind']}, not a kubeconfig"
+    elif not content.get("clusters") and not content.get("contexts"):
+        problem = "has neither clusters nor contexts, so it is not a kubeconfig"
+    if problem:
+        expected = "expected a file of kind Config, with clusters, contexts and users"
+        raise KubeconfigError(f"{path}: {problem}; {expected}")
     mapping: dict[str, Any] = content
     return mapping
 
 
-_EXPECTED = "expected a file of kind Config, with clusters, contexts and users"
+def _entries(content: dict[str, Any], section: str) -> list[dict[str, Any]]:
+    listed = content.get(section)
+    return [e for e in listed if isinstance(e, dict)] if isinstance(listed, list) else []
 
 
-def _kind_problem(content: Any) -> str | None:
-    """Return why a file is not a kubeconfig, None if it may be one; `kind` is optional."""
-    if not isinstance(content, dict):
-        return "is not a kubeconfig"
-    kind = content.get("kind") or "Config"
-    if kind != "Config":
-        return f"is of kind {kind}, not a kubeconfig"
-    if not content.get("clusters") and not content.get("contexts"):
-        return "has neither clusters nor contexts, so it is not a kubeconfig"
-    return None
+def _is_line(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable()
 
 
 def client_certificate(text: bytes, path: Path, context_name: str = "") -> tuple[str, bytes] | None:
     """Return the user of a context and its certificate in PEM, if any. Raises KubeconfigError."""
-    content = load_kubeconfig(text, path)
-    context, user = _context_and_user(path, content, context_name)
-    try:
-        certificate = _material(path, user, "client-certificate")
-    except (OSError, ValueError) as error:
-        raise KubeconfigError(f"{path}: certificate material: {error}") from error
-    return (context.get("user") or "", certificate) if certificate else None
+    config = _Config(text, path, context_name)
+    with _reported(f"{path}: certificate material"):
+        certificate = config.user.material("client-certificate")
+    return (config.user_name, certificate) if certificate else None
 
 
 def with_client_certificate(
     text: bytes, path: Path, context_name: str, certificate: tuple[bytes, bytes]
 ) -> bytes:
     """Return a kubeconfig with this PEM for the user of a context. Raises KubeconfigError."""
-    content = load_kubeconfig(text, path)
-    _, user = _context_and_user(path, content, context_name)
+    config = _Config(text, path, context_name)
     for field, pem in zip(("client-certificate", "client-key"), certificate, strict=True):
-        user.pop(field, None)
-        user[f"{field}-data"] = base64.b64encode(pem).decode()
-    return yaml.safe_dump(content, sort_keys=False).encode()
+        config.user.fields.pop(field, None)
+        config.user.fields[f"{field}-data"] = base64.b64encode(pem).decode()
+    return yaml.safe_dump(config.content, sort_keys=False).encode()
 
 
 def files_of(path: Path) -> list[Path]:
     """Return the paths of a kubeconfig and of the certificates and keys it refers to."""
     try:
-        content = load_kubeconfig(read_small(path), path)
-    except (OSError, KubeconfigError):
+        content = _load(_read(path), path)
+    except KubeconfigError:
         return [path]
     entries = [*_entries(content, "clusters"), *_entries(content, "users")]
     parts = [part for entry in entries for part in entry.values() if isinstance(part, dict)]
@@ -190,106 +255,71 @@ def files_of(path: Path) -> list[Path]:
 _FILE_FIELDS = ("certificate-authority", "client-certificate", "client-key")
 
 
-def _context_and_user(
-    path: Path, content: dict[str, Any], context_name: str
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    name = context_name or content.get("current-context") or ""
-    if not name:
-        raise KubeconfigError(f"{path}: current-context is not set; specify a context")
-    context = _named(path, content, "contexts", "context", name)
-    user_name = context.get("user") or ""
-    return context, _named(path, content, "users", "user", user_name) if user_name else {}
-
-
 def read_server(path: Path, context_name: str = "") -> dict[str, Any]:
     """Return the cluster entry with inline certificate authorities. Raises KubeconfigError."""
-    try:
-        content = load_kubeconfig(read_small(path), path)
-    except OSError as error:
-        raise KubeconfigError(f"{path}: {error.strerror}") from error
-    return _server(path, content, context_name)
-
-
-def _server(path: Path, content: dict[str, Any], context_name: str) -> dict[str, Any]:
-    context, _ = _context_and_user(path, content, context_name)
-    cluster = dict(_named(path, content, "clusters", "cluster", context.get("cluster") or ""))
-    try:
-        authority = _material(path, cluster, "certificate-authority")
-    except (OSError, ValueError) as error:
-        raise KubeconfigError(f"{path}: {error}") from error
-    cluster.pop("certificate-authority", None)
-    if authority:
-        cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
-    return cluster
+    return _Config(_read(path), path, context_name).server()
 
 
 def server_credentials(cluster: dict[str, Any], user: dict[str, Any], source: str) -> Credentials:
-    """Return the credentials of two entries with inline data. Raises KubeconfigError."""
-    return _credentials(Path(source), cluster, user, source)
+    path = Path(source)
+    return _credentials(_Section(path, cluster), _Section(path, user), source)
 
 
-def _named(path: Path, content: dict[str, Any], section: str, kind: str, name: str) -> Any:
-    entries = _entries(content, section)
-    for entry in entries:
-        section_entry = entry.get(kind) or {}
-        if entry.get("name") == name and isinstance(section_entry, dict):
-            return section_entry
-    names = ", ".join(str(entry.get("name")) for entry in entries) or "none"
-    raise KubeconfigError(f'{path}: {section} has no "{name}" (there are: {names})')
-
-
-def _entries(content: dict[str, Any], section: str) -> list[dict[str, Any]]:
-    listed = content.get(section)
-    return [e for e in listed if isinstance(e, dict)] if isinstance(listed, list) else []
-
-
-def _credentials(
-    path: Path, cluster: dict[str, Any], user: dict[str, Any], source: str
-) -> Credentials:
-    server = (_text(path, cluster, "server") or "").rstrip("/")
-    if not is_http_url(server):
-        raise KubeconfigError(f'{path}: server "{server}" is not a valid http(s) URL')
-    proxy = _text(path, cluster, "proxy-url")
-    if proxy and not is_http_url(proxy):
-        raise KubeconfigError(f'{path}: proxy-url "{proxy}" is not a valid http(s) URL')
+def _credentials(cluster: _Section, user: _Section, source: str) -> Credentials:
+    path = cluster.path
+    server = (cluster.text("server") or "").rstrip("/")
+    proxy = cluster.text("proxy-url")
+    for field, url in (("server", server), ("proxy-url", proxy or server)):
+        if not is_http_url(url):
+            raise KubeconfigError(f'{path}: {field} "{url}" is not a valid http(s) URL')
     ssl_context = certificate = None
-    try:
-        if server.startswith("https"):
-            certificate = _client_certificate(path, user)
-            ssl_context = _ssl_context(path, cluster, certificate)
-    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        raise KubeconfigError(f"{path}: certificate material: {error}") from error
-    hostname = _text(path, cluster, "tls-server-name")
-    token = _token(path, user)
-    suspect = token.suspect if isinstance(token, _TokenFile) else lambda: None
+    if server.startswith("https"):
+        with _reported(f"{path}: certificate material"):
+            chain, key = user.material("client-certificate"), user.material("client-key")
+            if bool(chain) != bool(key):
+                raise ValueError("client-certificate and client-key go together")
+            certificate = (chain, key) if chain and key else None
+            ssl_context = _ssl_context(cluster, certificate)
+    token = _token(user)
     return Credentials(
         server,
         ssl_context,
         source,
         token,
-        hostname or None,
+        cluster.text("tls-server-name") or None,
         proxy or None,
-        suspect=suspect,
+        suspect=token.suspect if isinstance(token, _TokenFile) else lambda: None,
         certificate=certificate[0] if certificate else None,
     )
 
 
-def _text(path: Path, section: dict[str, Any], field: str) -> str | None:
-    """Return a field that is a string on one line, None if unset."""
-    value = section.get(field)
-    if value is None:
-        return None
-    if not _is_line(value):
-        raise KubeconfigError(f"{path}: {field} must be a string on one line")
-    return str(value)
+def _ssl_context(cluster: _Section, certificate: tuple[bytes, bytes] | None) -> ssl.SSLContext:
+    ca = cluster.material("certificate-authority")
+    verify = not cluster.fields.get("insecure-skip-tls-verify")
+    return make_ssl_context(ca.decode() if ca else None, certificate, verify=verify)
 
 
-def _is_line(value: Any) -> bool:
-    return isinstance(value, str) and value.isprintable()
+def _with_exec_plugin(server: dict[str, Any], path: Path, who: str, spec: Any) -> Credentials:
+    """Return the credentials of a plugin; server: with inline data. Raises KubeconfigError."""
+    cluster = _Section(path, server)
+    plain = _credentials(cluster, _Section(path, {}), who)
+    if not isinstance(spec, dict):
+        raise KubeconfigError(f"{who}: exec is not a mapping")
+    ssl_context = plain.ssl_context
+    with _reported(who):
+        user = ExecUser(run_plugin(spec, server, path.parent))
+        if ssl_context is not None:
+            ssl_context = _ssl_context(cluster, user.certificate)
+    return replace(
+        plain,
+        ssl_context=ssl_context,
+        token=lambda: user.token,
+        suspect=user.suspect,
+        is_outdated=user.is_outdated,
+    )
 
 
 def is_http_url(text: str) -> bool:
-    """Return whether a text is the URL of a server."""
     try:
         url = URL(text)
     except ValueError:
@@ -338,66 +368,13 @@ class _TokenFile:
         return content.decode()
 
 
-def _token(path: Path, user: dict[str, Any]) -> Callable[[], str | None]:
-    file = _text(path, user, "tokenFile")
+def _token(user: _Section) -> Callable[[], str | None]:
+    file, token = user.text("tokenFile"), user.text("token")
     if file:
-        return _TokenFile(path.parent / file)
-    token = _text(path, user, "token")
+        return _TokenFile(user.path.parent / file)
     if token and not token.isascii():
-        raise KubeconfigError(f"{path}: token contains invalid characters")
+        raise KubeconfigError(f"{user.path}: token contains invalid characters")
     return lambda: token
-
-
-def _client_certificate(path: Path, user: dict[str, Any]) -> tuple[bytes, bytes] | None:
-    """Return chain and key in PEM. Raises ValueError, OSError."""
-    chain = _material(path, user, "client-certificate")
-    key = _material(path, user, "client-key")
-    if bool(chain) != bool(key):
-        raise ValueError("client-certificate and client-key go together")
-    return (chain, key) if chain and key else None
-
-
-def _ssl_context(
-    path: Path, cluster: dict[str, Any], certificate: tuple[bytes, bytes] | None
-) -> ssl.SSLContext:
-    ca = _material(path, cluster, "certificate-authority")
-    verify = not cluster.get("insecure-skip-tls-verify")
-    return make_ssl_context(ca.decode() if ca else None, certificate, verify=verify)
-
-
-def _material(path: Path, section: dict[str, Any], field: str) -> bytes | None:
-    data = _text(path, section, f"{field}-data")
-    if data:
-        try:
-            return base64.b64decode(data, validate=True)
-        except ValueError as error:
-            raise ValueError(f"{field}-data: {error}") from error
-    file = _text(path, section, field)
-    return Path(path.parent, file).read_bytes() if file else None
-
-
-def _with_exec_plugin(path: Path, content: dict[str, Any], context: str, spec: Any) -> Credentials:
-    cluster = _server(path, content, context)
-    plain = _credentials(path, cluster, {}, f"{path} (context {context})")
-    who = f"{path}: the user of context {context}"
-    if not isinstance(spec, dict):
-        raise KubeconfigError(f"{who}: exec is not a mapping")
-    try:
-        user = ExecUser(run_plugin(spec, cluster, path.parent))
-    except PluginError as error:
-        raise KubeconfigError(f"{who}: {error}") from error
-    try:
-        is_tls = plain.ssl_context is not None
-        ssl_context = _ssl_context(path, cluster, user.certificate) if is_tls else None
-    except (OSError, ValueError) as error:
-        raise KubeconfigError(f"{who}: certificate material of its plugin: {error}") from error
-    return replace(
-        plain,
-        ssl_context=ssl_context,
-        token=lambda: user.token,
-        suspect=user.suspect,
-        is_outdated=user.is_outdated,
-    )
 
 
 _log = logging.getLogger(__name__)

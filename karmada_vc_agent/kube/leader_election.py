@@ -1,12 +1,12 @@
 """Leader election by a Lease on an API server.
 
 Unlike in client-go, losing contact to the server does not end the process: no other one can take
-the Lease while the server does not answer. `is_leading` turns False as soon as the Lease could have
-expired, which fences all writes, and True again once the Lease is seen to be still ours.
+the Lease meanwhile. `is_leading` turns False as soon as the Lease could have expired, which fences
+all writes, and True again once the Lease is seen to be still ours.
 
 A lineage of leaders: each process that does the same work puts the number of its lead
-(`leaseTransitions`) into an annotation. Another number there than that of the previous lead means
-that another process led meanwhile that did not do that work.
+(`leaseTransitions`) into an annotation; another number there than that of the previous lead means
+that a process led meanwhile that did not do that work.
 
 A lead is handed over by two annotations: the leader writes that it lacks something (`lacks`), a
 standby that has it writes its identity (`offers`). Then the leader ends and releases the Lease,
@@ -17,10 +17,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.errors import (
     ConflictError,
     KubeError,
@@ -59,10 +60,9 @@ def _renewed_at(lease: Object) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """lacks, offers: the annotations.
+    """lacks, offers: the annotations. is_lacking: whether the leader lacks it for long enough.
 
-    is_lacking, may_offer: whether the leader lacks it for long enough, and whether this process,
-    standing by, has it for certain. agreed: set once the leader may end.
+    may_offer: whether this process, standing by, has it. agreed: set once the leader may end.
     """
 
     lacks: str
@@ -95,16 +95,8 @@ class HandOver:
             left[self.offers] = offer
         return {**left, self.lacks: identity}
 
-    def heir(self, lease: Object) -> str:
-        """Return the identity that a free Lease is reserved for, "" = the first one."""
-        return str(annotations_of(lease).get(self.offers, ""))
-
 
 _log = logging.getLogger(__name__)
-
-_PASSING = (ConflictError, UnreachableError)
-"""A lost race (retried), or an outage (logged once by the client)."""
-
 
 PATIENCE = 0.4
 """Fraction of the renew deadline for one response: after a hung connection, time is left."""
@@ -124,79 +116,62 @@ class LeadLostError(Exception):
     """Another process holds the Lease now."""
 
 
+@dataclass(eq=False, repr=False)
 class LeaderElection:
-    """Holds one Lease: `{namespace}/{name}`, as `identity`; times as in Kubernetes.
+    """Holds one Lease, as `identity`; times as in Kubernetes.
 
-    lineage: the annotation of a lineage that this process may belong to, "" = none.
-    hand_over: when and how the lead is handed over, None = never.
+    lineage: the annotation of a lineage that this process may belong to, "" = none. hand_over: when
+    and how the lead is handed over, None = never.
     """
 
-    def __init__(
-        self,
-        client: ApiClient,
-        namespace: str,
-        name: str,
-        identity: str,
-        clock: Callable[[], float] = since_boot,
-        *,
-        lease_duration_s: float = 15.0,
-        renew_deadline_s: float = 10.0,
-        retry_period_s: float = 2.0,
-        lineage: str = "",
-        hand_over: HandOver | None = None,
-    ) -> None:
-        self._client = client
-        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-        self._namespace = namespace
-        self._name = name
-        self._identity = identity
-        self._lease_duration_s = lease_duration_s
-        self._renew_deadline_s = renew_deadline_s
-        self._retry_period_s = retry_period_s
-        self._clock = clock
+    client: ApiClient
+    namespace: str
+    name: str
+    identity: str
+    clock: Callable[[], float] = since_boot
+    _: KW_ONLY
+    lease_duration_s: float = 15.0
+    renew_deadline_s: float = 10.0
+    retry_period_s: float = 2.0
+    lineage: str = ""
+    hand_over: HandOver | None = None
+
+    def __post_init__(self) -> None:
+        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
+        self._path = f"{self._collection}/{self.name}"
         self._renewed_at: float | None = None
         self._failed_at: float | None = None
         self._seen: tuple[str, float] | None = None
         self._written: tuple[str, str, int] = ("", "", 0)
-        self._listeners: list[Callable[[], None]] = []
-        self._lineage = lineage
-        self._hand_over = hand_over
+        self.regained = Signal[[]]()
+        """Emitted when leadership is certain again after it was not."""
         self.continues_lineage = False
         """Whether the previous leader was of the lineage, and this one continues it."""
 
     async def is_lineage_unbroken(self) -> bool:
         """Return whether the last leader is of the lineage. Raises KubeError."""
-        lease = await self._await(self._client.get(f"{self._path}/{self._name}"))
-        return _is_of_lineage(lease, self._lineage)
+        lease = await self._await(self.client.get(self._path))
+        return _is_of_lineage(lease, self.lineage)
 
     def begin_lineage(self) -> None:
         """Belong to the lineage from now on, whichever process led before."""
-        self.continues_lineage = bool(self._lineage)
-
-    def on_regained(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when leadership is certain again after it was not."""
-        self._listeners.append(listener)
+        self.continues_lineage = bool(self.lineage)
 
     def is_leading(self) -> bool:
         """Return whether the Lease is certainly still ours."""
-        return self._is_certain(self._renewed_at)
-
-    def _is_certain(self, renewed_at: float | None) -> bool:
-        """Return whether a Lease that was renewed then is certainly still ours."""
-        if renewed_at is None:
-            return False
-        return self._clock() - renewed_at < self._renew_deadline_s
+        return self._is_within(self._renewed_at, self.renew_deadline_s)
 
     def is_in_touch(self) -> bool:
         """Return whether the Lease is ours, or was tried lately: this process was not stopped."""
-        if self.is_leading():
-            return True
-        return self._failed_at is not None and self._clock() - self._failed_at < self._longest_s
+        return self.is_leading() or self._is_within(self._failed_at, self._longest_s)
+
+    def _is_within(self, since: float | None, seconds: float) -> bool:
+        return since is not None and self.clock() - since < seconds
 
     @property
     def _longest_s(self) -> float:
         """Longest time from one attempt to the end of the next; a longer one means it stopped."""
-        return self._retry_period_s + 2 * PATIENCE * self._renew_deadline_s + SLACK_S
+        return self.retry_period_s + 2 * PATIENCE * self.renew_deadline_s + SLACK_S
 
     async def acquire(self) -> None:
         """Wait until the Lease is ours."""
@@ -204,47 +179,43 @@ class LeaderElection:
         while True:
             try:
                 holder = await self._try()
-            except KubeError as error:
-                if not isinstance(error, _PASSING):
-                    once.warning("Waiting to lead", reason=str(error))
-            else:
-                if holder == self._identity:
-                    _log.info("Leading", extra={"lease": f"{self._namespace}/{self._name}"})
+                if holder == self.identity:
+                    _log.info("Leading", extra={"lease": f"{self.namespace}/{self.name}"})
                     return
-                once.info("Standing by", about=holder, leader=holder, lease=self._name)
-            await asyncio.sleep(self._retry_period_s)
+                once.info("Standing by", about=holder, leader=holder, lease=self.name)
+            except KubeError as error:
+                if not isinstance(error, (ConflictError, UnreachableError)):
+                    once.warning("Waiting to lead", reason=str(error))
+            await asyncio.sleep(self.retry_period_s)
 
     async def lead(self) -> None:
         """Renew until cancelled. Raises LeadLostError."""
         was_stopped = False
         while True:
-            before = self._clock()
-            await asyncio.sleep(self._retry_period_s)
+            before = self.clock()
+            await asyncio.sleep(self.retry_period_s)
             renewed_at = self._renewed_at
             try:
                 holder = await self._try()
             except KubeError as error:
                 # After a stop another one may lead, until a renewal shows that not.
-                was_stopped = was_stopped or self._clock() - before > self._longest_s
-                self._failed_at = None if was_stopped else self._clock()
+                was_stopped = was_stopped or self.clock() - before > self._longest_s
+                self._failed_at = None if was_stopped else self.clock()
                 _log.debug("Failed to renew the leader Lease", extra={"reason": str(error)})
                 continue
             was_stopped = False
             # Not before the renewal: the lead may have become uncertain while that was under way.
-            if holder == self._identity and not self._is_certain(renewed_at):
-                _log.info("Leading again", extra={"lease": f"{self._namespace}/{self._name}"})
-                for listener in self._listeners:
-                    listener()
-            if holder != self._identity:
+            was_certain = self._is_within(renewed_at, self.renew_deadline_s)
+            if holder == self.identity and not was_certain:
+                _log.info("Leading again", extra={"lease": f"{self.namespace}/{self.name}"})
+                self.regained.emit()
+            if holder != self.identity:
                 self._renewed_at = self._failed_at = None
-                raise LeadLostError(f"{holder} now holds lease {self._namespace}/{self._name}")
+                raise LeadLostError(f"{holder} now holds lease {self.namespace}/{self.name}")
 
     async def wait_handed_over(self) -> None:
         """Return once the lead is to be released for a process that has what this one lacks."""
-        if self._hand_over is None:
-            await asyncio.Future()
-        else:
-            await self._hand_over.agreed.wait()
+        await (self.hand_over.agreed if self.hand_over else asyncio.Event()).wait()
 
     async def release(self) -> None:
         """Release the Lease, so that a standby or a restart need not wait."""
@@ -252,81 +223,71 @@ class LeaderElection:
             return
         self._renewed_at = None
         try:
-            lease = await self._await(self._client.get(f"{self._path}/{self._name}"))
-            if dig(lease, "spec", "holderIdentity") == self._identity:
+            lease = await self._await(self.client.get(self._path))
+            if dig(lease, "spec", "holderIdentity") == self.identity:
                 lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
-                await self._await(self._client.replace(f"{self._path}/{self._name}", lease))
+                await self._await(self.client.replace(self._path, lease))
         except KubeError as error:
             _log.debug("Leaving the leader Lease to expire", extra={"reason": str(error)})
 
     async def _await(self, request: Awaitable[Object]) -> Object:
         """Wait for a response, but leave time for another request before the deadline."""
-        patience_s = self._renew_deadline_s * PATIENCE
+        patience_s = self.renew_deadline_s * PATIENCE
         try:
             async with asyncio.timeout(patience_s):
                 return await request
         except TimeoutError as error:
-            text = f"{self._client.name}: no answer about lease {self._name} in {patience_s:g} s"
+            text = f"{self.client.name}: no answer about lease {self.name} in {patience_s:g} s"
             raise UnreachableError(text) from error
 
     async def _try(self) -> str:
         """Take or renew the Lease if possible; return its holder."""
-        started = self._clock()
+        started = self.clock()
         try:
-            lease = await self._await(self._client.get(f"{self._path}/{self._name}"))
+            lease = await self._await(self.client.get(self._path))
         except NotFoundError:
             return await self._create(started)
         holder = str(dig(lease, "spec", "holderIdentity") or "")
-        self._check_time(lease)
-        heir = self._hand_over.heir(lease) if self._hand_over is not None else ""
-        if (holder or heir) not in ("", self._identity) and not self._has_run_out(lease):
-            await self._offer(lease)
-            return holder or heir
-        spec = self._spec(lease)
-        if holder == self._identity:
-            spec["acquireTime"] = dig(lease, "spec", "acquireTime") or spec["renewTime"]
-        else:
-            self.continues_lineage = _is_of_lineage(lease, self._lineage)
-            spec["leaseTransitions"] += 1
-        path = f"{self._path}/{self._name}"
-        answer = await self._await(
-            self._client.replace(path, self._marked({**lease, "spec": spec}))
-        )
-        self._written = (*_mark(answer), self._client.history.epoch)
-        self._renewed_at = started
-        return self._identity
-
-    async def _offer(self, lease: Object) -> None:
-        """Offer to take the lead over, or take the offer back. Raises KubeError."""
-        patch = self._hand_over.offer(lease, self._identity) if self._hand_over else None
-        if patch is not None:
-            await self._await(self._client.merge_patch(f"{self._path}/{self._name}", patch))
-
-    def _check_time(self, lease: Object) -> None:
-        """Detect a server that has our Lease in an earlier state: only we renew it."""
         uid, version = _mark(lease)
         written_uid, written, epoch = self._written
-        if uid == written_uid:
-            self._client.history.check(written, version, f"lease {self._name}", epoch)
+        if uid == written_uid:  # a server that has our Lease in an earlier state: only we renew it
+            self.client.history.check(written, version, f"lease {self.name}", epoch)
+        hand_over = self.hand_over
+        heir = str(annotations_of(lease).get(hand_over.offers, "")) if hand_over else ""
+        if (holder or heir) not in ("", self.identity) and not self._has_run_out(lease):
+            if hand_over and (patch := hand_over.offer(lease, self.identity)) is not None:
+                await self._await(self.client.merge_patch(self._path, patch))
+            return holder or heir
+        spec = self._spec(lease)
+        if holder == self.identity:
+            spec["acquireTime"] = dig(lease, "spec", "acquireTime") or spec["renewTime"]
+        else:
+            self.continues_lineage = _is_of_lineage(lease, self.lineage)
+            spec["leaseTransitions"] += 1
+        marked = self._marked({**lease, "spec": spec})
+        answer = await self._await(self.client.replace(self._path, marked))
+        self._written = (*_mark(answer), self.client.history.epoch)
+        self._renewed_at = started
+        return self.identity
 
     async def _create(self, started: float) -> str:
         lease = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": self._name, "namespace": self._namespace},
+            "metadata": {"name": self.name, "namespace": self.namespace},
             "spec": self._spec({}),
         }
-        await self._await(self._client.create(self._path, self._marked(lease)))
+        await self._await(self.client.create(self._collection, self._marked(lease)))
         self._renewed_at = started
-        return self._identity
+        return self.identity
 
     def _marked(self, lease: Object) -> Object:
         """Return a Lease that says the last lead of the lineage, and what it lacks."""
         marks = dict(annotations_of(lease))
-        if self._hand_over is not None:
-            marks = self._hand_over.renewed(lease, self._identity)
+        if self.hand_over is not None:
+            marks = self.hand_over.renewed(lease, self.identity)
         if self.continues_lineage:
-            marks[self._lineage] = str(lease["spec"]["leaseTransitions"])
+            marks[self.lineage] = str(lease["spec"]["leaseTransitions"])
         if not marks and not annotations_of(lease):
             return lease
         return {**lease, "metadata": {**lease["metadata"], "annotations": marks}}
@@ -335,8 +296,8 @@ class LeaderElection:
         """Return the spec to write; the time of a Lease never decreases."""
         now = renew_time(lease, datetime.now(UTC))
         return {
-            "holderIdentity": self._identity,
-            "leaseDurationSeconds": max(1, int(self._lease_duration_s)),
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": max(1, int(self.lease_duration_s)),
             "acquireTime": now,
             "renewTime": now,
             "leaseTransitions": _transitions(lease),
@@ -346,25 +307,23 @@ class LeaderElection:
         """Return whether a foreign Lease was not renewed for its duration, by our own clock."""
         renewed = str(dig(lease, "spec", "renewTime"))
         if self._seen is None or self._seen[0] != renewed:
-            self._seen = (renewed, self._clock())
+            self._seen = (renewed, self.clock())
             return False
         duration_s = dig(lease, "spec", "leaseDurationSeconds")
-        if not isinstance(duration_s, int | float):
-            duration_s = self._lease_duration_s
-        return self._clock() - self._seen[1] >= float(duration_s)
+        is_number = isinstance(duration_s, int | float)
+        return not self._is_within(
+            self._seen[1], duration_s if is_number else self.lease_duration_s
+        )
 
 
 def _is_of_lineage(lease: Object, lineage: str) -> bool:
-    """Return whether the last leader was of the lineage."""
     return bool(lineage) and annotations_of(lease).get(lineage) == str(_transitions(lease))
 
 
 def _transitions(lease: Object) -> int:
-    """Return leaseTransitions; 0 after its maximum."""
     count = dig(lease, "spec", "leaseTransitions")
     return count if isinstance(count, int) and 0 <= count < _MAX_INT32 else 0
 
 
 def _mark(lease: Object) -> tuple[str, str]:
-    """Return uid and resourceVersion of a Lease."""
     return uid_of(lease), str(dig(lease, "metadata", "resourceVersion") or "")

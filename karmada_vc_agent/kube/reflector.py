@@ -1,38 +1,25 @@
 """Lists and watches one resource into a Store, and continues after every fault.
 
-A list resumes after an outage with the page it was at, a watch where it was. It starts over with a
-list only where the server no longer has that version (410), or where its time was reset. Watches
-from a future version are silent, so after a watch without events, and after a lost connection, one
-small request reads the version of the server.
+A list resumes after an outage with the page it was at, a watch where it was, unless the server no
+longer has that version (410), or its time was reset. Watches from a future version are silent, so
+after a watch without events, or a lost connection, a small request reads the server's version.
 """
 
 import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
-import orjson
-
+from karmada_vc_agent.kube import errors
 from karmada_vc_agent.kube.client import JSON, METADATA_ONLY, ApiClient
-from karmada_vc_agent.kube.codec import Codec, Page, Unreadable, WatchEvent
+from karmada_vc_agent.kube.codec import Codec, Page, WatchEvent
 from karmada_vc_agent.kube.discovery import never
-from karmada_vc_agent.kube.errors import (
-    CutOffError,
-    ExpiredError,
-    ForbiddenError,
-    KubeError,
-    NotServedError,
-    TooLargeError,
-    UnreachableError,
-    UnreadableError,
-    watch_error,
-)
 from karmada_vc_agent.kube.flows import LogOnce
-from karmada_vc_agent.kube.store import Store, is_lower, is_of_storage
-from karmada_vc_agent.kube.transport import check_version, decode_object
+from karmada_vc_agent.kube.store import Store, is_lower
+from karmada_vc_agent.kube.transport import ANSWER_BYTES, check_version, decode_object
 from karmada_vc_agent.model.objects import dig
 
 T = TypeVar("T")
@@ -65,13 +52,9 @@ class PageSize:
         self._most = min(PAGE_SIZE, self._most + max(1, self._most // 4))
         self.limit = max(1, min(self._most, fitting))
 
-    def was_cut_off(self) -> None:
-        """Record a page that stalled or broke off."""
-        self.limit = self._most = max(1, self.limit // 2)
-
-    def was_too_large(self) -> None:
-        """Record a page that was too large."""
-        self.limit = self._most = max(1, min(FEW_OBJECTS, self.limit // 2))
+    def was_cut_off(self, most: int = PAGE_SIZE) -> None:
+        """Record a page that stalled or broke off, or was too large: request half of it."""
+        self.limit = self._most = max(1, min(most, self.limit // 2))
 
 
 async def read_page(
@@ -79,36 +62,18 @@ async def read_page(
 ) -> bytes:
     """Read a page of as many objects as fit. Raises ApiError, UnreachableError."""
     while True:
-        limit = size.limit
-        paged_query = {**query, "limit": str(limit)}
+        is_one = size.limit == 1
+        paged_query = {**query, "limit": str(size.limit)}
         try:
-            if limit == 1:
-                return await client.read_page(path, paged_query, accept)
-            return await client.read_page(path, paged_query, accept, LARGEST_PAGE_BYTES)
-        except TooLargeError:
-            if limit == 1:
+            most = ANSWER_BYTES if is_one else LARGEST_PAGE_BYTES
+            return await client.read_page(path, paged_query, accept, most)
+        except errors.TooLargeError:
+            if is_one:
                 raise
-            size.was_too_large()
-        except CutOffError:
+            size.was_cut_off(FEW_OBJECTS)
+        except errors.CutOffError:
             size.was_cut_off()
             raise
-
-
-@dataclass(slots=True)
-class _Listing(Generic[T]):
-    """The received part of a list; epoch: of the server, see History."""
-
-    epoch: int
-    objects: list[T] = field(default_factory=list)
-    unreadable: list[Unreadable] = field(default_factory=list)
-    token: str = ""
-
-    def add(self, page: Page[T]) -> bool:
-        """Add a page; return whether it was the last one."""
-        self.objects += page.items
-        self.unreadable += page.unreadable
-        self.token = page.continue_token
-        return not self.token
 
 
 _log = logging.getLogger(__name__)
@@ -120,66 +85,55 @@ WATCH_S = (300, 600)
 BACKOFF_S = (0.2, 10.0)
 
 
+@dataclass(eq=False, repr=False)
 class Reflector(Generic[T]):
     """Keeps `store` equal to what the server has under `path`.
 
     is_direct: whether its versions are surely of the API server, and not of one behind it.
     is_absent: whether the API server says that it does not serve the resource. forbidden_s: the
-    longest pause while the server forbids it. rests: whether no watch is open while there is
-    nothing; then it is listed again as often as a watch would be opened, or by `check`. is_short:
-    whether lists are short, and need not wait for long ones.
+    longest pause while the server forbids it. rests: open no watch while there is nothing, but list
+    as often, or by `check`. is_short: lists are short, and need not wait for long ones.
     """
 
-    def __init__(
-        self,
-        client: ApiClient,
-        path: str,
-        codec: Codec[T],
-        store: Store[T],
-        query: Mapping[str, str] | None = None,
-        forbidden_s: float = BACKOFF_S[1],
-        is_absent: Callable[[], Awaitable[bool]] = never,
-        *,
-        is_direct: bool = True,
-        rests: bool = False,
-        is_short: bool = False,
-    ) -> None:
-        self.path = path
-        self.store = store
-        self._client = client
-        self._codec = codec
-        self._query = dict(query or {})
+    client: ApiClient
+    path: str
+    codec: Codec[T]
+    store: Store[T]
+    query: Mapping[str, str] | None = None
+    forbidden_s: float = BACKOFF_S[1]
+    is_absent: Callable[[], Awaitable[bool]] = never
+    _: KW_ONLY
+    is_direct: bool = True
+    rests: bool = False
+    is_short: bool = False
+
+    def __post_init__(self) -> None:
+        self._query = dict(self.query or {})
         self._synced = asyncio.Event()
         self._answered = asyncio.Event()
-        self._is_direct = is_direct
-        self._forbidden_s = forbidden_s
-        self._is_absent = is_absent
-        self._rests = rests
-        self._is_short = is_short
         self._is_check_due = asyncio.Event()
         self._version: str | None = None
         self._seen = ""
         self._is_back = False
         self._once = LogOnce(_log)
-        self._source = f"{path}?{urlencode(self._query)}"
+        self._source = f"{self.path}?{urlencode(self._query)}"
         self._named: dict[str, str] = {}
         self._epoch = 0
         self._page_size = PageSize()
-        self._listing: _Listing[T] | None = None
+        self._listing: tuple[int, Page[T] | None] | None = None
         self.failure = ""
         """Why the last response was no good list or watch, "" if it was one."""
         self._failing_since = 0.0
 
     async def run(self) -> None:
-        """List and watch until cancelled."""
-        self.store.on_fault = lambda part: self._client.instrument.failed(self.path, part)
-        self._client.history.join(self)
+        self.store.on_fault = lambda part: self.client.instrument.failed(self.path, part)
+        self.client.history.join(self)
         try:
             await self._follow()
         finally:
-            self._client.history.leave(self)
+            self.client.history.leave(self)
             self._named = {}
-            self._client.instrument.unreadable(self._source, self.path, {})
+            self.client.instrument.unreadable(self._source, self.path, {})
 
     async def _follow(self) -> None:
         failures, longest_s = 0, BACKOFF_S[1]
@@ -190,35 +144,35 @@ class Reflector(Generic[T]):
                     await self._check_server_version()
                 if self._version is None or self._is_outdated:
                     await self._list()
-                if self._rests and not len(self.store) and not self.store.unreadable:
+                if self.rests and not len(self.store) and not self.store.unreadable:
                     await self._rest()
                     failures = 0
                     continue
-                if await self._watch_until_in_doubt():
+                watch = await self._until_new_epoch(self._watch())
+                if watch is None or watch.result():
                     failures = 0
                     continue
-            except KubeError as error:
+            except errors.KubeError as error:
                 self._refused(error)
-                if isinstance(error, ForbiddenError):
-                    longest_s = self._forbidden_s
+                if isinstance(error, errors.ForbiddenError):
+                    longest_s = self.forbidden_s
             except Exception as error:  # noqa: BLE001 - a resource must not cost the others
-                self._version = None
-                self._client.instrument.failed(self.path, "watch")
+                self._version = self._listing = None
+                self.client.instrument.failed(self.path, "watch")
                 text = "Failed to watch; listing again"
-                self._once.bug(text, error, server=self._client.name, path=self.path)
+                self._once.bug(text, error, server=self.client.name, path=self.path)
             # A failure, or a watch that ended without any event.
             if longest_s > longest_before_s:
                 failures = 0  # what failed before, failed for something else
             failures += 1
             pause_s = min(longest_s, BACKOFF_S[0] * 2 ** min(failures - 1, 20))
-            await self._client.history.pause(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+            await self.client.history.pause(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
 
     def check(self) -> None:
         """List again soon what is not watched, as there was nothing."""
         self._is_check_due.set()
 
     async def _rest(self) -> None:
-        """Wait until it is time to list again."""
         pause_s = random.randint(*WATCH_S)  # noqa: S311 - spread, no secret
         await self._until_new_epoch(self._is_check_due.wait(), pause_s)
         self._version = None
@@ -226,39 +180,35 @@ class Reflector(Generic[T]):
     @property
     def _is_outdated(self) -> bool:
         """Return whether the time of the server was reset since the last list."""
-        return self._epoch != self._client.history.epoch
+        return self._epoch != self.client.history.epoch
 
-    def _refused(self, error: KubeError) -> None:
-        """Handle an error of the server."""
-        history = self._client.history
+    def _refused(self, error: errors.KubeError) -> None:
+        history = self.client.history
         if not self.failure:
             self._failing_since = asyncio.get_running_loop().time()
         self.failure = str(error) or type(error).__name__
-        is_forbidden = isinstance(error, ForbiddenError)
-        if not self._is_direct or (is_forbidden and not len(self.store)):
+        is_forbidden = isinstance(error, errors.ForbiddenError)
+        if not self.is_direct or (is_forbidden and not len(self.store)):
             # There is nothing else to see here, whatever the time of the server.
             history.listed(self, history.epoch)
         if is_forbidden:
             self._answered.set()
-        if isinstance(error, (ExpiredError, NotServedError, UnreadableError)):
+        if isinstance(error, (errors.ExpiredError, errors.NotServedError, errors.UnreadableError)):
             self._version = None  # start over with a list
-        if not isinstance(error, (ExpiredError, UnreachableError)):
+        if not isinstance(error, (errors.ExpiredError, errors.UnreachableError)):
             # The client logs outages, once for all of its users.
-            name = self._client.name
+            name = self.client.name
             self._once.warning("Waiting to watch", server=name, path=self.path, reason=str(error))
 
     @property
     def is_synced(self) -> bool:
-        """Return whether the first list is complete."""
         return self._synced.is_set()
 
     @property
     def failing_s(self) -> float:
-        """Return for how long there is a failure, in seconds."""
         return asyncio.get_running_loop().time() - self._failing_since if self.failure else 0.0
 
     async def wait_synced(self) -> None:
-        """Wait for the first complete list."""
         await self._synced.wait()
 
     async def wait_answered(self) -> bool:
@@ -269,12 +219,11 @@ class Reflector(Generic[T]):
     async def _check_server_version(self) -> None:
         """Detect a server whose time was reset, by one small request."""
         query = {**self._query, "limit": "1"}
-        answer = await self._client.read_page(self.path, query, METADATA_ONLY)
+        answer = await self.client.read_page(self.path, query, METADATA_ONLY)
         try:
-            version = str(dig(orjson.loads(answer), "metadata", "resourceVersion") or "")
-        except orjson.JSONDecodeError:
-            version = ""
-        if not is_of_storage(version):
+            version = dig(decode_object(answer), "metadata", "resourceVersion")
+            check_version(version)
+        except errors.UnreadableError:
             self._version = None  # a list takes what can be read of it
             return
         self.failure = ""
@@ -284,43 +233,39 @@ class Reflector(Generic[T]):
             self._version = None  # a list returns the current state
 
     def _report_reset(self, evidence: str) -> None:
-        """Report that time was reset, if it is that of the API server."""
-        if self._is_direct and self._epoch == self._client.history.epoch:
-            self._client.history.notice(evidence)
+        if self.is_direct and self._epoch == self.client.history.epoch:
+            self.client.history.notice(evidence)
 
     async def _list(self) -> None:
         """List everything; after an outage continue from the last page."""
-        epoch = self._client.history.epoch
+        epoch = self.client.history.epoch
         self._is_check_due.clear()
-        listing = self._listing
-        if listing is None or listing.epoch != epoch:
-            self._client.instrument.listed(self.path)
-            listing = self._listing = _Listing(epoch)
+        if self._listing is None or self._listing[0] != epoch:
+            self.client.instrument.listed(self.path)
+            self._listing = epoch, None
+        listed = self._listing[1]
         try:
-            while not listing.add(page := await self._read_page(listing.token)):
-                pass
-        except UnreachableError:
-            raise  # its token is valid for minutes
-        except NotServedError:
-            self._listing = None
-            if await self._is_absent():
+            while listed is None or listed.continue_token:
+                page = await self._read_page(listed.continue_token if listed else "")
+                if listed is not None:
+                    page.items[:0], page.unreadable[:0] = listed.items, listed.unreadable
+                listed, self._listing = page, (epoch, page)
+        except errors.KubeError as error:
+            if not isinstance(error, errors.UnreachableError):
+                self._listing = None  # after an outage its token is still valid, for minutes
+            if isinstance(error, errors.NotServedError) and await self.is_absent():
                 self.store.replace_all([])
-                self._client.history.listed(self, epoch)
-                self._synced.set()
-                self._answered.set()
-            raise
-        except Exception:
-            self._listing = None
+                self._listed(epoch)
             raise
         self._listing = None
-        self._accept(listing.objects, listing.unreadable, page, epoch)
+        self._accept(listed, epoch)
 
     async def _read_page(self, token: str) -> Page[T]:
         query = {**self._query, **({"continue": token} if token else {})}
-        if self._is_short:
-            content = await self._client.request("GET", self.path, query=query)
+        if self.is_short:
+            content = await self.client.request("GET", self.path, query=query)
         else:
-            content = await read_page(self._client, self.path, query, self._page_size)
+            content = await read_page(self.client, self.path, query, self._page_size)
         page = await self._decode(content)
         check_version(page.resource_version)
         self._page_size.received(len(page.items) + len(page.unreadable), len(content))
@@ -328,56 +273,51 @@ class Reflector(Generic[T]):
 
     async def _decode(self, content: bytes) -> Page[T]:
         try:
-            return self._codec.page(content)
+            return self.codec.page(content)
         except ValueError:
             # Takes a tenth of a second for each megabyte: others must not wait for it.
-            page = await asyncio.to_thread(self._codec.page_by_items, content)
-            return replace(page, items=[self._codec.trim(item) for item in page.items])
+            page = await asyncio.to_thread(self.codec.page, content, is_odd=True)
+            return replace(page, items=[self.codec.trim(item) for item in page.items])
 
-    def _accept(
-        self, objects: list[T], unreadable: list[Unreadable], page: Page[T], epoch: int
-    ) -> None:
-        history = self._client.history
+    def _accept(self, page: Page[T], epoch: int) -> None:
+        history = self.client.history
         is_back = self._is_back or epoch != self._epoch
-        if not is_back and epoch == history.epoch:
-            evidence = self._evidence(objects, page.resource_version)
-            if evidence:
-                self._report_reset(evidence)
-                is_back = True
-                epoch = min(history.epoch, epoch + 1)  # this list is its first one after that
-        self.store.replace_all(objects, page.resource_version, unreadable, is_back=is_back)
+        is_new = is_back or epoch != history.epoch
+        if not is_new and (evidence := self._evidence(page.items, page.resource_version)):
+            self._report_reset(evidence)
+            is_back = True
+            epoch = min(history.epoch, epoch + 1)  # this list is its first one after that
+        version = page.resource_version
+        self.store.replace_all(page.items, version, page.unreadable, is_back=is_back)
         self._epoch = epoch
-        history.listed(self, epoch)
+        self._listed(epoch)
         self._name_unreadable()
         self._is_back = False
-        self._version = self._seen = page.resource_version
+        self._version = self._seen = version
         self.failure = ""
         self._once.ended()
+
+    def _listed(self, epoch: int) -> None:
+        self.client.history.listed(self, epoch)
         self._synced.set()
         self._answered.set()
 
     def _evidence(self, objects: list[T], version: str) -> str:
-        """Return the evidence that a list is older than the cached state; "" if none."""
         cached = self._seen or self.store.listed_version
         if is_lower(version, cached):
             return f"{self.path} was at version {cached} and is at {version}"
         is_ahead = self.store.is_ahead_of(objects, version)
         return f"{self.path} has objects at older versions" if is_ahead else ""
 
-    async def _watch_until_in_doubt(self) -> bool:
-        """Return whether any event arrived, or everything has to be listed again."""
-        watch = await self._until_new_epoch(self._watch())
-        return watch.result() if watch is not None else True
-
     async def _until_new_epoch(
         self, call: Coroutine[Any, Any, R], timeout_s: float | None = None
     ) -> asyncio.Task[R] | None:
-        """Return the task of a call once it ends, None if everything has to be listed again first.
+        """Return the task of a call once it ends; None after timeout_s, or if all is listed again.
 
-        timeout_s: then None as well, None = without end. A call that has not ended is cancelled.
+        A call that has not ended is cancelled.
         """
         task = asyncio.ensure_future(call)
-        doubt = asyncio.ensure_future(self._client.history.wait_new_epoch(self._epoch))
+        doubt = asyncio.ensure_future(self.client.history.wait_new_epoch(self._epoch))
         tasks = (task, doubt)
         try:
             await asyncio.wait(tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
@@ -396,11 +336,11 @@ class Reflector(Generic[T]):
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(random.randint(*WATCH_S)),  # noqa: S311 - spread, no secret
         }
-        async for line in self._client.watch(self.path, query):
-            event = self._codec.event(line)
+        async for line in self.client.watch(self.path, query):
+            event = self.codec.event(line)
             has_events = has_events or event.type != "ERROR"
             if event.type == "ERROR":
-                raise watch_error(event.error)
+                raise errors.watch_error(event.error)
             if is_lower(event.resource_version, self._version or ""):
                 self._version = None  # servers do not send that; a list shows the state
                 return False
@@ -433,7 +373,7 @@ class Reflector(Generic[T]):
             return
         for name, reason in unreadable.items():
             if self._named.get(name) != reason:
-                extra = {"server": self._client.name, "path": self.path, "object": name}
+                extra = {"server": self.client.name, "path": self.path, "object": name}
                 _log.warning("Cannot read an object", extra={**extra, "reason": reason})
         self._named = unreadable
-        self._client.instrument.unreadable(self._source, self.path, unreadable)
+        self.client.instrument.unreadable(self._source, self.path, unreadable)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from karmada_vc_agent.kube.codec import Codec, Key, Unreadable
+from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.model.objects import Object
 
@@ -46,10 +47,9 @@ NEVER = float("inf")
 class History:
     """The history of one API server, shared by all of its clients and reflectors.
 
-    A watch from a version that a server no longer has, as after a restore, is silent forever. So a
-    reader that sees a version lower than before reports it. Then everything is listed again at
-    once, and once more after a pause: until then the server is in doubt, and nothing is deleted
-    based on its answers.
+    A watch from a version that a server no longer has, as after a restore, is silent forever. So
+    once a version is lower than before, everything is listed again at once, and once more after a
+    pause: until then the server is in doubt, and nothing is deleted based on its answers.
     """
 
     def __init__(self, server: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -57,7 +57,8 @@ class History:
         self._away_since: float | None = None
         self._recovered_at = clock()
         self._ended = asyncio.Event()
-        self._end_listeners: list[Callable[[], None]] = []
+        self.recovered = Signal[[]]()
+        """Emitted when a client that got no answer gets answers again, and when any does."""
         self.epoch = 0
         self.time_resets = 0
         self.server = server
@@ -65,16 +66,10 @@ class History:
         self._settled_at_epoch: int | None = None
         self._second_list: asyncio.TimerHandle | None = None
         self._moved = asyncio.Event()
-        self._back_listeners: list[Callable[[], None]] = []
-        self._settled_listeners: list[Callable[[], None]] = []
-
-    def on_back(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever a reset is seen, before anything is listed."""
-        self._back_listeners.append(listener)
-
-    def on_settled(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after the second list."""
-        self._settled_listeners.append(listener)
+        self.was_reset = Signal[[]]()
+        """Emitted when a reset is seen, before anything is listed."""
+        self.settled = Signal[[]]()
+        """Emitted after the second list."""
 
     @property
     def is_in_doubt(self) -> bool:
@@ -82,41 +77,33 @@ class History:
         return self._second_list is not None or self._settled_at_epoch is not None
 
     def check(self, before: str, version: str, what: str, epoch: int) -> bool:
-        """Compare a version with a later one of the same thing; report it if lower.
-
-        epoch: in which `before` was seen; earlier epochs are no evidence any more.
-        """
+        """Report a version that is lower than before; epoch: in which `before` was seen."""
         is_back = is_lower(version, before) and epoch == self.epoch
         if is_back:
             self.notice(f"{what} was at version {before} and is at {version}")
         return is_back
 
     def notice(self, evidence: str) -> None:
-        """Report that time was reset."""
-        is_reported = self._second_list is not None
-        self.time_resets += not is_reported
-        if not is_reported:
-            _log.warning(
-                "An API server went back in time, as after a restore from a backup; listing "
-                "everything again",
-                extra={"server": self.server, "reason": evidence},
-            )
-        if self._second_list is not None:
-            self._second_list.cancel()
-        loop = asyncio.get_running_loop()
+        before, loop = self._second_list, asyncio.get_running_loop()
         self._second_list = loop.call_later(SECOND_LIST_S, self._list_again)
         self._settled_at_epoch = None
-        if not is_reported:
-            for listener in self._back_listeners:
-                listener()
-            self._move()
+        if before is not None:
+            before.cancel()
+            return
+        self.time_resets += 1
+        _log.warning(
+            "An API server went back in time, as after a restore from a backup; listing "
+            "everything again",
+            extra={"server": self.server, "reason": evidence},
+        )
+        self.was_reset.emit()
+        self._move()
 
     def join(self, member: object) -> None:
         """Count a reflector among those that have to list."""
         self._listed_epochs[member] = self.epoch
 
     def leave(self, member: object) -> None:
-        """Stop counting a reflector."""
         self._listed_epochs.pop(member, None)
         self._settle()
 
@@ -147,12 +134,7 @@ class History:
             return
         self._settled_at_epoch = None
         _log.info("Listed everything again", extra={"server": self.server})
-        for listener in self._settled_listeners:
-            listener()
-
-    def on_outage_end(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever any client is answered after an outage."""
-        self._end_listeners.append(listener)
+        self.settled.emit()
 
     @property
     def is_reachable(self) -> bool:
@@ -164,10 +146,6 @@ class History:
         """Return since when all clients get answers, by the clock; NEVER in an outage."""
         return self._recovered_at if self.is_reachable else NEVER
 
-    def recovered(self) -> None:
-        """Record that a client that got no answer gets answers again."""
-        self._recovered_at = self._clock()
-
     def begin_outage(self, url: str, reason: str) -> None:
         """Log that the server is unreachable, unless that was logged."""
         if self._away_since is None:
@@ -175,16 +153,19 @@ class History:
             extra = {"server": self.server, "url": url, "reason": reason}
             _log.warning("Waiting for API server", extra=extra)
 
-    def end_outage(self) -> None:
-        """Log that the server answers again if it was unreachable."""
+    def answered(self, *, was_away: bool) -> None:
+        """Record an answer; log it after an outage. was_away: the client got none before."""
+        is_first = self._away_since is not None
         if self._away_since is not None:
             away_s = round(self._clock() - self._away_since, 1)
             self._away_since = None
             self._ended.set()
             self._ended = asyncio.Event()
             _log.info("API server answers again", extra={"server": self.server, "away_s": away_s})
-            for listener in self._end_listeners:
-                listener()
+        if was_away:
+            self._recovered_at = self._clock()
+        if was_away or is_first:
+            self.recovered.emit()
 
     async def pause(self, seconds: float) -> None:
         """Wait for so long, or until an outage ends: the first client with an answer wakes all."""
@@ -196,10 +177,8 @@ class History:
 
 def doubt_of(*histories: History) -> str:
     """Return which of some servers may have been reset, as text; "" if none."""
-    doubtful = (each.server for each in histories if each.is_in_doubt)
-    return next(
-        (f"{server} went back in time and is being listed again" for server in doubtful), ""
-    )
+    text = " went back in time and is being listed again"
+    return next((each.server + text for each in histories if each.is_in_doubt), "")
 
 
 T = TypeVar("T")
@@ -221,10 +200,8 @@ def is_echo(old: Object | None, new: Object | None) -> bool:
 class Store(Generic[T]):
     """Objects by (namespace, name); indexes map a name to the keys an object appears under.
 
-    Fed by a reflector, and by writers with the server's answers (`observe`), so that the next
-    reconcile does not plan against a stale copy; what is older than the stored object is dropped.
-    An unreadable object is not a deleted one: its cached state stays. If an index or a handler
-    fails at an object, only that index or handler misses it.
+    Fed by a reflector, and by writers with the server's answers (`observe`); what is older than the
+    stored object is dropped. An unreadable object is not a deleted one: its cached state stays.
 
     on_replaced: called after each list, with whether the time of the server was reset.
     on_observed: called with what was stored although no watch has reported it.
@@ -252,7 +229,6 @@ class Store(Generic[T]):
         self.is_synced = False
 
     def __len__(self) -> int:
-        """Return the number of objects."""
         return len(self._objects)
 
     def __iter__(self) -> Iterator[T]:
@@ -260,11 +236,9 @@ class Store(Generic[T]):
         return iter(list(self._objects.values()))
 
     def get(self, namespace: str, name: str) -> T | None:
-        """Return one object, read-only."""
         return self._objects.get((namespace, name))
 
     def by_index(self, index: str, value: str) -> list[T]:
-        """Return the objects with a value of an index."""
         return [self._objects[key] for key in self._indexed[index].get(value, ())]
 
     def add_handler(self, handler: Handler[T]) -> None:
@@ -300,16 +274,14 @@ class Store(Generic[T]):
         return kept
 
     def unreported(self) -> list[T]:
-        """Return the objects from answers that no watch has reported yet."""
         return [self._objects[key] for key in self._unreported if key in self._objects]
 
     def complete(self, obj: T) -> None:
         """Store a fuller copy of the same version of an object; handlers are not notified."""
         key = self.codec.key(obj)
         old = self._objects.get(key)
-        if old is None or self.codec.uid(old) != self.codec.uid(obj):
-            return
-        if not self._is_older(obj, old):
+        is_same = old is not None and self.codec.uid(old) == self.codec.uid(obj)
+        if old is not None and is_same and not self._is_older(obj, old):
             self._put(key, old, obj)
 
     def put_back(self, obj: T) -> None:
@@ -333,9 +305,9 @@ class Store(Generic[T]):
         """Remove an object whose deletion the watch reported."""
         self._remove(self.codec.key(obj), self.codec.uid(obj))
 
-    def remove_unlisted(self, obj: T, version: str) -> None:
-        """Remove an object from an answer that a list at `version` lacks, unless it is newer."""
-        if is_at_most(self._version(obj), version):
+    def remove_unlisted(self, obj: T, version: str | None) -> None:
+        """Remove an object that a list at `version` lacks, unless it is newer; None = never."""
+        if version is None or is_at_most(self._version(obj), version):
             self.remove(obj)
 
     def remove_unreadable(self, item: Unreadable) -> None:
@@ -359,9 +331,7 @@ class Store(Generic[T]):
         if key not in self._seeded:
             return False
         self._seeded.discard(key)
-        old = self._objects[key]
-        self._drop(key, old)
-        self._notify(old, None)
+        self._drop(key, self._objects[key])
         return True
 
     def doubt(self, item: Unreadable) -> None:
@@ -374,7 +344,6 @@ class Store(Generic[T]):
         old = self._objects.get(key)
         if old is not None and self.codec.uid(old) == uid:
             self._drop(key, old)
-            self._notify(old, None)
 
     def is_ahead_of(self, objects: Iterable[T], version: str) -> bool:
         """Return whether a list has an older version of an object than was cached before it."""
@@ -397,8 +366,8 @@ class Store(Generic[T]):
         """Replace the content by a new list at `version`; handlers see the differences only.
 
         Objects from answers that are newer than the list stay: the watch continues before them.
-        unreadable: what else is in the list; one without a name may be any cached object, so none
-        is removed. is_back: the server was reset, so earlier versions mean nothing.
+        unreadable: what else is in the list; one without a name may be any cached object. is_back:
+        the server was reset, so earlier versions mean nothing.
         """
         self.listed_version = version
         if is_back:
@@ -412,7 +381,6 @@ class Store(Generic[T]):
             if not (key in self._unreported and is_lower(version, self._version(old))):
                 self._deleted_uids.append(self.codec.uid(old))
                 self._drop(key, old)
-                self._notify(old, None)
         for key, obj in listed.items():
             cached = self._objects.get(key)
             is_new = cached is None or self._version(cached) != self._version(obj)
@@ -437,26 +405,25 @@ class Store(Generic[T]):
         return is_same and is_lower(self._version(first), self._version(second))
 
     def _put(self, key: Key, old: T | None, obj: T) -> None:
-        if self._index_keys:
-            if old is not None:
-                self._unindex(key, old)
-            for name in self._index_keys:
-                for value in self._values(name, obj):
-                    self._indexed[name][value].add(key)
+        if old is not None:
+            self._unindex(key, old)
+        for name in self._index_keys:
+            for value in self._values(name, obj):
+                self._indexed[name][value].add(key)
         self._objects[key] = obj
 
     def _drop(self, key: Key, old: T) -> None:
         self._unindex(key, old)
         del self._objects[key]
+        self._notify(old, None)
 
     def _unindex(self, key: Key, obj: T) -> None:
         for name in self._index_keys:
             for value in self._values(name, obj):
-                keys = self._indexed[name].get(value)
-                if keys:
-                    keys.discard(key)
-                    if not keys:
-                        del self._indexed[name][value]
+                keys = self._indexed[name][value]
+                keys.discard(key)
+                if not keys:
+                    del self._indexed[name][value]
 
     def _values(self, index: str, obj: T) -> set[str]:
         """Return the values of an object in an index; none if the index fails at it."""
@@ -476,8 +443,8 @@ class Store(Generic[T]):
         """Count a bug of an index or handler; log its traceback once for each object."""
         name = "/".join(self.codec.key(obj)) if obj is not None else ""
         self.on_fault(part.partition(" ")[0])
-        text = "Failed to handle an object"
-        self._faults.bug(text, error, about=(part, name), part=part, object=name)
+        about = (part, name)
+        self._faults.bug("Failed to handle an object", error, about=about, part=part, object=name)
 
     def _notify(self, old: T | None, new: T | None) -> None:
         obj = new if new is not None else old

@@ -28,11 +28,10 @@ from karmada_vc_agent.model.objects import Object, dig
 class Credentials:
     """An API server and the identity to use; created by kubeconfig.py.
 
-    server: URL without a trailing slash. token: returns the bearer token, or None.
-    source: the file or account, for messages. kubeconfig, context: the file and its context, to
-    read them again. suspect: called when the server rejects the credential. is_outdated: whether to
-    read them again although the file is the same. certificate: the client certificate of the file
-    with its chain, in PEM.
+    server: URL without a trailing slash. source: the file or account, for messages. kubeconfig,
+    context: to read them again. suspect: called when the server rejects the credential.
+    is_outdated: whether to read them again although the file is the same. certificate: the client
+    certificate of the file with its chain, in PEM.
     """
 
     server: str
@@ -48,7 +47,6 @@ class Credentials:
     certificate: bytes | None = None
 
     def authorization(self) -> dict[str, str]:
-        """Return the header that authenticates us; none where a certificate does."""
         token = self.token()
         return {"Authorization": f"Bearer {token}"} if token else {}
 
@@ -80,10 +78,9 @@ _Name = tuple[str, int, socket.AddressFamily]
 
 
 class Resolver(AbstractResolver):
-    """Resolves each name in one thread of its own, however many requests wait for it.
+    """Resolves each name in one thread of its own, for at most timeout_s.
 
     The pool of the event loop has few threads: a dead name server would hold up all that uses them.
-    timeout_s: how long a request waits for an address.
     """
 
     def __init__(
@@ -96,45 +93,35 @@ class Resolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """Return the addresses of a name. Raises OSError."""
-        running = self._lookup((host, port, family))
+        name = (host, port, family)
+        running = self._running.get(name)
+        if running is None:
+            if len(self._running) >= NAMES_AT_ONCE:
+                text = f"{host} was not resolved: {NAMES_AT_ONCE} other names are in progress"
+                raise OSError(text)
+            options = {"type": socket.SOCK_STREAM, "family": family, "flags": socket.AI_ADDRCONFIG}
+            look_up = partial(self._getaddrinfo, host, port, **options)
+            try:
+                running = self._running[name] = in_daemon_thread(look_up, f"resolve {host}")
+            except RuntimeError as error:
+                raise OSError(f"{host} was not resolved: {error}") from error
+            running.add_done_callback(lambda _: self._running.pop(name, None))
         try:
             async with asyncio.timeout(self._timeout_s):
                 # A thread cannot be stopped: after a time-out the next request waits for it.
                 addresses = await asyncio.wrap_future(running)
         except TimeoutError as error:
             raise OSError(f"{host} was not resolved within {self._timeout_s:g} s") from error
-        return [_result(host, *entry) for entry in addresses]
+        flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+        return [
+            ResolveResult(
+                hostname=host, host=at[0], port=int(at[1]), family=of, proto=proto, flags=flags
+            )
+            for of, _, proto, _, at in addresses
+        ]
 
     async def close(self) -> None:
         """Do nothing: threads end with their names."""
-
-    def _lookup(self, name: _Name) -> Future[_Addresses]:
-        """Return the lookup of a name that is in progress, or start one. Raises OSError."""
-        self._running = {each: task for each, task in self._running.items() if not task.done()}
-        if name in self._running:
-            return self._running[name]
-        host, port, family = name
-        if len(self._running) >= NAMES_AT_ONCE:
-            raise OSError(f"{host} was not resolved: {NAMES_AT_ONCE} other names are in progress")
-        options = {"type": socket.SOCK_STREAM, "family": family, "flags": socket.AI_ADDRCONFIG}
-        look_up = partial(self._getaddrinfo, host, port, **options)
-        try:
-            self._running[name] = in_daemon_thread(look_up, f"resolve {host}")
-        except RuntimeError as error:
-            raise OSError(f"{host} was not resolved: {error}") from error
-        return self._running[name]
-
-
-def _result(host: str, family: int, _type: int, proto: int, _name: str, at: Any) -> ResolveResult:
-    return ResolveResult(
-        hostname=host,
-        host=at[0],
-        port=int(at[1]),
-        family=family,
-        proto=proto,
-        flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
-    )
 
 
 KEPT_OPEN_S = 75.0
@@ -146,9 +133,9 @@ TLS_BUFFER_BYTES = 64 * 1024
 class Timeouts:
     """The time-outs of a client, in seconds.
 
-    connect_s: for TCP and TLS together. silence_s, watch_silence_s: for the next byte; servers send
-    a bookmark about every minute. request_s, list_s: for a whole response or page, against servers
-    that drip. patience_s: in total, while a server answers 429 with Retry-After.
+    connect_s: TCP and TLS. silence_s, watch_silence_s: for the next byte; servers send a bookmark
+    about every minute. request_s, list_s: for a whole response or page. patience_s: in total, while
+    a server answers 429 with Retry-After.
     """
 
     connect_s: float = 5.0
@@ -184,14 +171,8 @@ def limit_tls_buffers(size: int = TLS_BUFFER_BYTES) -> None:
 
 
 def new_session(
-    connections: int,
-    resolver: Resolver,
-    connect_s: float,
-    silence_s: float,
-    total_s: float | None,
-    user_agent: str,
+    connections: int, resolver: Resolver, timeout: aiohttp.ClientTimeout, user_agent: str
 ) -> aiohttp.ClientSession:
-    """Return a connection pool; connections = 0: unlimited. See Timeouts."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
             limit=connections,
@@ -199,7 +180,7 @@ def new_session(
             keepalive_timeout=KEPT_OPEN_S,
             socket_factory=keepalive_socket,
         ),
-        timeout=aiohttp.ClientTimeout(total=total_s, sock_connect=connect_s, sock_read=silence_s),
+        timeout=timeout,
         headers={"User-Agent": user_agent},
         cookie_jar=aiohttp.DummyCookieJar(),
     )
@@ -207,8 +188,7 @@ def new_session(
 
 def keepalive_socket(address: Any) -> socket.socket:
     """Create a socket that detects a dead connection after about 30 s, so that no watch hangs."""
-    family, kind, protocol = address[0], address[1], address[2]
-    sock = socket.socket(family, kind, protocol)
+    sock = socket.socket(*address[:3])
     keep_alive(sock)
     return sock
 
@@ -252,46 +232,39 @@ def decode_object(content: bytes) -> Object:
     return answer
 
 
-def decoder_of(path: str, *, or_status: bool = False) -> Callable[[bytes], Object]:
-    """Return what decodes the response at a path; an object has its name, a list a version.
+def decode(content: bytes, path: str, *, or_status: bool = False) -> Object:
+    """Decode the response at a path. Raises UnreadableError for a page in its place.
 
-    or_status: whether a Status says as much.
+    An object has its name, a list a version; or_status: a Status says as much.
     """
-    need = need_of("GET", path)
+    obj, need = decode_object(content), need_of("GET", path)
     if need is None or (not need.resource.endswith("/status") and "/" in need.resource):
-        return decode_object
-    if need.name:
-        return _named(need.name, or_status=or_status)
-
-    def decode(content: bytes) -> Object:
-        obj = decode_object(content)
-        check_version(dig(obj, "metadata", "resourceVersion"))
         return obj
+    if not need.name:
+        check_version(dig(obj, "metadata", "resourceVersion"))
+    elif not (or_status and obj.get("kind") == "Status"):
+        _check_name(obj, need.name)
+    return obj
 
-    return decode
+
+def decode_created(content: bytes, sent: Any) -> Object:
+    """Decode the response to a create; reviews and subresources have no name."""
+    obj = decode_object(content)
+    name = dig(sent, "metadata", "name")
+    if isinstance(name, str):
+        _check_name(obj, name)
+    return obj
+
+
+def _check_name(obj: Object, name: str) -> None:
+    if dig(obj, "metadata", "name") != name:
+        raise UnreadableError(f"the response is not the object {name!r}")
 
 
 def check_version(version: Any) -> None:
     """Raise UnreadableError for the version of what is no list, as of a page."""
     if not isinstance(version, str) or not is_of_storage(version):
         raise UnreadableError("the response is no list: it has no resourceVersion")
-
-
-def decoder_of_created(obj: Any) -> Callable[[bytes], Object]:
-    """Return what decodes the response to a create; reviews and subresources have no name."""
-    name = dig(obj, "metadata", "name") if isinstance(obj, dict) else None
-    return _named(name) if isinstance(name, str) else decode_object
-
-
-def _named(name: str, *, or_status: bool = False) -> Callable[[bytes], Object]:
-    def decode(content: bytes) -> Object:
-        obj = decode_object(content)
-        is_meant = dig(obj, "metadata", "name") == name
-        if not is_meant and not (or_status and obj.get("kind") == "Status"):
-            raise UnreadableError(f"the response is not the object {name!r}")
-        return obj
-
-    return decode
 
 
 def check_success(status: int) -> None:

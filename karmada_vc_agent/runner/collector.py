@@ -150,7 +150,7 @@ def _of_queue(controller: Controller[Any], served: Iterable[str]) -> Iterator[Sa
     queue = controller.queue
     working = queue.working_s()
     yield Sample("controller_runtime_active_workers", (label,), len(working))
-    yield Sample("controller_runtime_max_concurrent_reconciles", (label,), controller.workers)
+    yield Sample("controller_runtime_max_concurrent_reconciles", (label,), controller.spec.workers)
     yield Sample("workqueue_depth", (label, label, "0"), len(queue))
     yield Sample("workqueue_unfinished_work_seconds", (label, label), sum(working))
     longest = max(working, default=0.0)

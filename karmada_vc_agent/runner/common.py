@@ -38,7 +38,7 @@ from karmada_vc_agent.cluster.virtual_clusters import (
 )
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.codec import StructCodec
+from karmada_vc_agent.kube.codec import Codec
 from karmada_vc_agent.kube.controller import Signal, WorkQueue
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.flows import LoopTime, Supervisor, TokenBucket
@@ -385,8 +385,8 @@ class Stores:
         judgements: Judgements | None,
         registered: Callable[[], Iterable[str]],
     ) -> None:
-        node_codec: StructCodec[Node] = StructCodec(Node)
-        pod_codec: StructCodec[Pod] = StructCodec(Pod)
+        node_codec: Codec[Node] = Codec(Node)
+        pod_codec: Codec[Pod] = Codec(Pod)
         clusters = cluster_store()
         self.nodes: Store[Node] = Store(node_codec, {ADDRESS_INDEX: addresses_of})
         self.pods: Store[Pod] = Store(pod_codec, pod_indexes())

@@ -37,7 +37,7 @@ from karmada_vc_agent.runner.clients import LEASE_LANES
 from karmada_vc_agent.runner.collector import HUB, controller_label
 from karmada_vc_agent.runner.common import FEW_WORKERS, cluster_of_key
 from karmada_vc_agent.runner.parts import ClusterConditions, Conditions, Parts, Setup
-from karmada_vc_agent.telemetry.metrics import ControllerMeter
+from karmada_vc_agent.telemetry.metrics import controller_meter
 from karmada_vc_agent.work.execution import ExecutionController
 from karmada_vc_agent.work.namespace_writer import (
     DEFAULT_NAMESPACE,
@@ -341,7 +341,9 @@ def orphans(parts: Parts) -> ControllerSpec[str]:
         sources=(
             Enqueues(common.signals.work.subscribe, orphan_keys, WORKS_SETTLE_S),
             Enqueues(
-                common.clients.host.history.on_settled, lambda: (ALL_CLUSTERS,), WORKS_SETTLE_S
+                common.clients.host.history.settled.subscribe,
+                lambda: (ALL_CLUSTERS,),
+                WORKS_SETTLE_S,
             ),
         ),
     )
@@ -406,7 +408,7 @@ def all_controllers(parts: Parts) -> list[Controller[Any]]:
     specs = [spec for setup in setups if (spec := setup(parts)) is not None]
     made = [Controller(spec) for spec in specs if spec.switch in common.switches | {None}]
     for controller in made:
-        meter = ControllerMeter(common.metrics, controller_label(controller))
+        meter = controller_meter(common.metrics, controller_label(controller))
         controller.instrument = controller.queue.instrument = meter
         controller.connect()
     return made

@@ -113,14 +113,13 @@ class Service:
         execution = [each for each in self._controllers if each.name == EXECUTION]
         self._waiting_writes = [WaitingWrites(common, works, each) for each in execution]
         for client in (common.clients.hub, common.clients.host):
-            client.on_recovery(self.retry_failed)
-            client.history.on_outage_end(self.retry_failed)
-            client.history.on_settled(self.retry_failed)
-            client.history.on_settled(self._resync)
+            client.history.recovered.subscribe(self.retry_failed)
+            client.history.settled.subscribe(self.retry_failed)
+            client.history.settled.subscribe(self._resync)
         if parts.checkpoint is not None:
             common.fence.offline = parts.checkpoint.offline
             parts.checkpoint.offline.on_hub_answer = self.retry_failed
-        common.clients.host.history.on_back(parts.works.host_reset)
+        common.clients.host.history.was_reset.subscribe(parts.works.host_reset)
         common.stores.claims.hold_changed.subscribe(self._hold_changed)
         common.metrics.add_source(parts.collector.samples)
         common.virtual_clusters.changed.subscribe(self._virtual_cluster_changed)

@@ -76,48 +76,34 @@ IDLE_S = 60.0
 HANDSHAKE_S = 10.0
 
 
-class _BoundedSite(web.BaseSite):
-    """As `web.TCPSite`, but of so many connections. tls: None = in the clear.
+class _BoundedSite(web.TCPSite):
+    """Has so many connections. tls: None = in the clear.
 
     A client may open connections, send nothing on them, and leave the agent without files for its
     own. So a new connection above the bound replaces the oldest one: an answer takes milliseconds.
     """
 
     def __init__(
-        self,
-        runner: web.AppRunner,
-        address: tuple[str | None, int],
-        tls: ssl.SSLContext | None = None,
+        self, runner: web.AppRunner, host: str | None, port: int, tls: ssl.SSLContext | None
     ) -> None:
-        super().__init__(runner)
-        self._address = address
+        super().__init__(runner, host, port)
         self._tls = tls
-        self._most = flows.ENDPOINT_CONNECTIONS
         self._there: list[asyncio.Transport] = []
         self._shaking: set[asyncio.Task[asyncio.Transport | None]] = set()
 
-    @property
-    def name(self) -> str:
-        """The address as text."""
-        host, port = self._address
-        return f"{host or ''}:{port}"
-
     async def start(self) -> None:
-        """Begin to listen. Raises OSError."""
-        await super().start()
+        await web.BaseSite.start(self)
         loop = asyncio.get_running_loop()
-        host, port = self._address
-        self._server = await loop.create_server(lambda: Door(self._enter), host, port)
+        self._server = await loop.create_server(lambda: Door(self._enter), self._host, self._port)
 
     async def stop(self) -> None:
-        """Listen no more."""
         await super().stop()
         for transport in self._there:
             transport.abort()
 
     def _enter(self, transport: asyncio.Transport) -> None:
         self._there = [each for each in self._there if not each.is_closing()]
-        if len(self._there) >= self._most:
+        if len(self._there) >= flows.ENDPOINT_CONNECTIONS:
             self._there.pop(0).abort()
         self._there.append(transport)
         assert self._runner.server is not None  # noqa: S101 - set up before there is a site
@@ -170,11 +156,22 @@ Admission = Callable[[str], Awaitable[tuple[int, str] | None]]
 
 
 def health_routes(live: Checks, ready: Checks) -> Routes:
-    """Return /healthz, /livez, /readyz and their individual checks."""
     routes: Routes = {}
     for endpoint, checks in (("healthz", live), ("livez", live), ("readyz", ready)):
-        handler = _checked(endpoint, checks)
-        routes |= {f"/{endpoint}": handler, f"/{endpoint}/{{check}}": handler}
+
+        async def handle(
+            request: web.Request, endpoint: str = endpoint, checks: Checks = checks
+        ) -> web.Response:
+            status, text = health_response(
+                endpoint,
+                checks(),
+                only=request.match_info.get("check", ""),
+                exclude=request.query.getall("exclude", []),
+                verbose="verbose" in request.query,
+            )
+            return web.Response(text=text, status=status)
+
+        routes |= {f"/{endpoint}": handle, f"/{endpoint}/{{check}}": handle}
     return routes
 
 
@@ -205,24 +202,9 @@ def is_local(address: str) -> bool:
 
 
 def listen_failure(error: OSError) -> str:
-    """Return why an address cannot be listened on."""
     if isinstance(error, socket.gaierror) or not error.errno:
         return error.strerror or str(error)
     return os.strerror(error.errno)  # asyncio's own text has the address as a tuple
-
-
-def _checked(endpoint: str, checks: Checks) -> Handler:
-    async def handle(request: web.Request) -> web.Response:
-        status, text = health_response(
-            endpoint,
-            checks(),
-            only=request.match_info.get("check", ""),
-            exclude=request.query.getall("exclude", []),
-            verbose="verbose" in request.query,
-        )
-        return web.Response(text=text, status=status)
-
-    return handle
 
 
 async def serve(
@@ -242,7 +224,7 @@ async def serve(
     )
     await runner.setup()
     try:
-        await _BoundedSite(runner, (host.strip("[]") or None, int(port)), tls).start()
+        await _BoundedSite(runner, host.strip("[]") or None, int(port), tls).start()
     except BaseException:
         await runner.cleanup()
         raise

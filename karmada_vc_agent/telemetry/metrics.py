@@ -147,15 +147,12 @@ class Metrics:
             )
 
     def text(self) -> bytes:
-        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self.registry)
 
     def add_source(self, source: Source) -> None:
-        """Add a source to run at each scrape."""
         self._sources.append(source)
 
     def part_restarted(self, part: str) -> None:
-        """Count a restart of a failed part."""
         self.counters["part_restarts_total"].labels(part).inc()
 
     def resource_label(self, path: str) -> str:
@@ -203,7 +200,6 @@ class Metrics:
         self.counters["pool_put_operation_total"].labels(INTERPRETER_POOL, target).inc()
 
     def status_synced(self, cluster: str, took_s: float) -> None:
-        """Count one status that was computed, and written if it differed."""
         self.timers["cluster_sync_status_duration_seconds"].labels(cluster).observe(took_s)
 
     def forget(self, cluster: str) -> None:
@@ -211,54 +207,37 @@ class Metrics:
         self.timers["cluster_sync_status_duration_seconds"].remove_by_labels({CLUSTER: cluster})
 
 
-class ControllerMeter(ControllerInstrument):
-    """Counts the reconciles of one controller, and the keys of its queue."""
+RECONCILE_RESULTS = ("success", "requeue_after", "error", "panic")
 
-    RESULTS = ("success", "requeue_after", "error", "panic")
 
-    def __init__(self, metrics: Metrics, controller: str) -> None:
-        counted = {"panic": "error"}
-        self._results = {
-            result: metrics.counters["controller_runtime_reconcile_total"].labels(
-                controller, counted.get(result, result)
-            )
-            for result in self.RESULTS
-        }
-        self._errors = metrics.counters["controller_runtime_reconcile_errors_total"].labels(
-            controller
+def controller_meter(metrics: Metrics, controller: str) -> ControllerInstrument:
+    """Return what counts the reconciles of one controller, and the keys of its queue."""
+    counters, timers, both = metrics.counters, metrics.timers, (controller, controller)
+    results = {
+        result: counters["controller_runtime_reconcile_total"].labels(
+            controller, "error" if result == "panic" else result
         )
-        self._panics = metrics.counters["controller_runtime_reconcile_panics_total"].labels(
-            controller
-        )
-        self._time = metrics.timers["controller_runtime_reconcile_time_seconds"].labels(controller)
-        self._adds = metrics.counters["workqueue_adds_total"].labels(controller, controller)
-        self._retries = metrics.counters["workqueue_retries_total"].labels(controller, controller)
-        self._queue_time = metrics.timers["workqueue_queue_duration_seconds"].labels(
-            controller, controller
-        )
-        self._work_time = metrics.timers["workqueue_work_duration_seconds"].labels(
-            controller, controller
-        )
+        for result in RECONCILE_RESULTS
+    }
+    errors = counters["controller_runtime_reconcile_errors_total"].labels(controller)
+    panics = counters["controller_runtime_reconcile_panics_total"].labels(controller)
+    times = timers["controller_runtime_reconcile_time_seconds"].labels(controller)
 
-    def ended(self, result: str, took_s: float) -> None:
-        self._results[result].inc()
-        self._time.observe(took_s)
+    def ended(result: str, took_s: float) -> None:
+        results[result].inc()
+        times.observe(took_s)
         if result in ("error", "panic"):
-            self._errors.inc()
+            errors.inc()
         if result == "panic":
-            self._panics.inc()
+            panics.inc()
 
-    def added(self) -> None:
-        self._adds.inc()
-
-    def retried(self) -> None:
-        self._retries.inc()
-
-    def taken(self, waited_s: float) -> None:
-        self._queue_time.observe(waited_s)
-
-    def done(self, worked_s: float) -> None:
-        self._work_time.observe(worked_s)
+    return ControllerInstrument(
+        counters["workqueue_adds_total"].labels(*both).inc,
+        counters["workqueue_retries_total"].labels(*both).inc,
+        timers["workqueue_queue_duration_seconds"].labels(*both).observe,
+        timers["workqueue_work_duration_seconds"].labels(*both).observe,
+        ended,
+    )
 
 
 class ClientMeter(ClientInstrument):
@@ -295,7 +274,6 @@ class ClientMeter(ClientInstrument):
 
 
 def build_info() -> Iterator[Sample]:
-    """Yield version, Python and platform."""
     version = metadata.version("karmada-vc-agent")
     labels = (version, platform.python_version(), sysconfig.get_platform())
     yield Sample("karmada_vc_agent_build_info", labels, 1)

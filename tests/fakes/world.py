@@ -59,7 +59,7 @@ def fill(store: Store[Any], server: FakeApiServer, path: str, selector: str = ""
     try:
         page = store.codec.page(content)
     except ValueError:
-        page = store.codec.page_by_items(content)
+        page = store.codec.page(content, is_odd=True)
     store.replace_all(page.items, page.resource_version, page.unreadable)
 
 

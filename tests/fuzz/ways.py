@@ -42,7 +42,7 @@ from karmada_vc_agent.interpretation.user_hooks import (
     HookError,
     InterpretationError,
 )
-from karmada_vc_agent.kube.codec import Codec, RawCodec, StructCodec
+from karmada_vc_agent.kube.codec import Codec, RawCodec
 from karmada_vc_agent.kube.errors import ApiError, UnreadableError, error_from_answer
 from karmada_vc_agent.kube.kubeconfig import (
     KubeconfigError,
@@ -257,11 +257,11 @@ VIRTUAL_CLUSTERS = {
 
 
 def _read_node(value: Any) -> None:
-    _summed(through(StructCodec(Node), value))
+    _summed(through(Codec(Node), value))
 
 
 def _summed(node: Node) -> None:
-    store: Store[Node] = Store(StructCodec(Node))
+    store: Store[Node] = Store(Codec(Node))
     vcs = VirtualClusters(VIRTUAL_CLUSTERS.values())
     membership = Membership(vcs, store, lambda _: "")
     store.apply(node)
@@ -271,11 +271,11 @@ def _summed(node: Node) -> None:
 
 
 def _read_pod(value: Any) -> None:
-    _summary([], [through(StructCodec(Pod), value)])
+    _summary([], [through(Codec(Pod), value)])
 
 
 def _summary(nodes: list[Node], pods: list[Pod]) -> None:
-    good = [StructCodec(Node).event(_event(node)).obj for node in samples.nodes()]
+    good = [Codec(Node).event(_event(node)).obj for node in samples.nodes()]
     known = [node for node in good if node is not None]
     found = cluster_objects.resource_summary([*known, *nodes], pods, pods, _MODELS, {"cpu": "1"})
     assert found["allocatable"]["cpu"]

@@ -8,7 +8,7 @@ import msgspec
 
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.codec import StructCodec
+from karmada_vc_agent.kube.codec import Codec
 from karmada_vc_agent.kube.controller import itself
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import InvalidError, UnreadableError
@@ -165,7 +165,7 @@ class Adoptions:
         self._host = host
         self._kept = kept
         self._owns_node = owns_node
-        self._codec = StructCodec(LabelledPod)
+        self._codec = Codec(LabelledPod)
 
     async def settle(
         self, resource: Resource, desired: Object, live: Object, as_user: str

@@ -262,8 +262,8 @@ class CheckpointParts:
         works.finalizer.before_removal.append(
             lambda cluster, work: self.writer.strike(cluster, work["metadata"]["name"])
         )
-        common.clients.host.history.on_back(self.writer.host_restored)
-        common.clients.hub.history.on_settled(self.writer.hub_restored)
+        common.clients.host.history.was_reset.subscribe(self.writer.host_restored)
+        common.clients.hub.history.settled.subscribe(self.writer.hub_restored)
 
     def warning(self) -> str | None:
         """Return what is served from the checkpoint, and what of it is not, None = nothing."""

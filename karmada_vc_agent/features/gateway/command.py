@@ -98,7 +98,7 @@ class _GatewayProcess:
         )
         self._metrics_readers = BearerReview(self._reviews.create, METRICS_PATH)
         for client in (self._client, self._reviews):
-            client.on_unknown(self._follower.suspect)
+            client.unauthorized.subscribe(self._follower.suspect)
         self._requests = HostRequests(host, suspect=self._follower.suspect)
         self.state = HostState(config, self._client, self._supervisor)
         self.state.file.replace_all(config.virtual_clusters)

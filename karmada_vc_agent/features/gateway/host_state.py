@@ -31,7 +31,7 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import Sealer, Unkno
 from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo
 from karmada_vc_agent.features.gateway.tokens import TokenSum, clusters_of, sealing_key_of, sums_of
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.codec import RawCodec, StructCodec
+from karmada_vc_agent.kube.codec import Codec, RawCodec
 from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.errors import KubeError, NotFoundError
@@ -77,7 +77,7 @@ class HostState:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         raw = RawCodec()
-        node_codec: StructCodec[Node] = StructCodec(Node)
+        node_codec: Codec[Node] = Codec(Node)
         self.agent = config.agent_name
         self.settings = translation_settings(config)
         self.virtual_clusters = VirtualClusters()

@@ -23,7 +23,7 @@ import hashlib
 import re
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import msgspec
@@ -31,7 +31,7 @@ from cachetools import LRUCache
 from msgspec import Struct
 
 from karmada_vc_agent.cluster.virtual_clusters import Claim
-from karmada_vc_agent.kube.codec import Page, StructCodec, Unreadable, WatchEvent
+from karmada_vc_agent.kube.codec import Codec, Page, Unreadable, WatchEvent
 from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue
 from karmada_vc_agent.kube.errors import FORBIDDEN_S
 from karmada_vc_agent.kube.events import Series
@@ -131,20 +131,17 @@ EVENTS_PATH = "/api/v1/events"
 WARNINGS = {"fieldSelector": "type=Warning"}
 
 
-class FilteringCodec(StructCodec[HostEvent]):
+class FilteringCodec(Codec[HostEvent]):
     """Decodes Events, and leaves out those that `takes` rejects."""
 
     def __init__(self, takes: Callable[[HostEvent], bool]) -> None:
         super().__init__(HostEvent)
         self._takes = takes
 
-    def page(self, content: bytes) -> Page[HostEvent]:
-        """Decode one page. Raises ValueError if it cannot be read as a whole."""
-        return self._filtered(super().page(content))
-
-    def page_by_items(self, content: bytes) -> Page[HostEvent]:
-        """Decode one page item by item. Raises UnreadableError if it is not a list."""
-        return self._filtered(super().page_by_items(content))
+    def page(self, content: bytes, *, is_odd: bool = False) -> Page[HostEvent]:
+        """Decode one page, as every codec does."""
+        page = super().page(content, is_odd=is_odd)
+        return replace(page, items=[event for event in page.items if self._takes(event)])
 
     def event(self, line: bytes) -> WatchEvent[HostEvent]:
         """Decode one line of a watch. Raises UnreadableError if it is not an event."""
@@ -152,10 +149,6 @@ class FilteringCodec(StructCodec[HostEvent]):
         if change.obj is None or self._takes(change.obj):
             return change
         return WatchEvent(change.type, None, change.resource_version)
-
-    def _filtered(self, page: Page[HostEvent]) -> Page[HostEvent]:
-        items = [event for event in page.items if self._takes(event)]
-        return Page(items, page.resource_version, page.continue_token, page.unreadable)
 
 
 class PassingStore(Store[HostEvent]):

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from karmada_vc_agent.cluster.host_objects import ADDRESS_INDEX, HostAddresses, addresses_of
-from karmada_vc_agent.kube.codec import StructCodec
+from karmada_vc_agent.kube.codec import Codec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
 
@@ -33,7 +33,7 @@ def node(name: str, *addresses: str) -> Node:
     ],
 )
 def test_address_of_a_machine_of_others_is_foreign(address: str, is_foreign: bool) -> None:
-    nodes: Store[Node] = Store(StructCodec(Node), {ADDRESS_INDEX: addresses_of})
+    nodes: Store[Node] = Store(Codec(Node), {ADDRESS_INDEX: addresses_of})
     nodes.apply(node("own", "192.0.2.1", "192.0.2.4", "192.0.2.5", "own"))
     nodes.apply(node("theirs", "192.0.2.2", "192.0.2.4"))
     nodes.apply(node("control-plane", "192.0.2.3"))
@@ -42,7 +42,7 @@ def test_address_of_a_machine_of_others_is_foreign(address: str, is_foreign: boo
 
 
 def test_an_address_stays_with_the_node_that_reported_it_first() -> None:
-    nodes: Store[Node] = Store(StructCodec(Node), {ADDRESS_INDEX: addresses_of})
+    nodes: Store[Node] = Store(Codec(Node), {ADDRESS_INDEX: addresses_of})
     known = HostAddresses(nodes, (), OWNERS.get)
     nodes.replace_all([node("own", TAKEN), node("theirs")])
     nodes.apply(node("theirs", TAKEN))
@@ -59,7 +59,7 @@ def test_an_address_stays_with_the_node_that_reported_it_first() -> None:
 
 @pytest.mark.parametrize("names", [("own", "theirs"), ("theirs", "own")])
 def test_of_those_that_report_an_address_at_the_start_none_has_it(names: tuple[str, str]) -> None:
-    nodes: Store[Node] = Store(StructCodec(Node), {ADDRESS_INDEX: addresses_of})
+    nodes: Store[Node] = Store(Codec(Node), {ADDRESS_INDEX: addresses_of})
     known = HostAddresses(nodes, (), OWNERS.get)
     nodes.replace_all([node(name, TAKEN) for name in names])
     nodes.apply(node("third", TAKEN))

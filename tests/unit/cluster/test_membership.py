@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from karmada_vc_agent.cluster.virtual_clusters import Membership, VirtualClusters
-from karmada_vc_agent.kube.codec import StructCodec
+from karmada_vc_agent.kube.codec import Codec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.virtual_cluster import LabelSelector, VirtualCluster
@@ -22,7 +22,7 @@ class Nodes:
     """A store of nodes, and who is told of what."""
 
     def __init__(self, created: Mapping[str, str] | None = None) -> None:
-        self.store: Store[Node] = Store(StructCodec(Node))
+        self.store: Store[Node] = Store(Codec(Node))
         self.created = dict(created or {})
         self.virtual_clusters = VirtualClusters((SITE, RACK, NAMED))
         self.membership = Membership(

@@ -21,7 +21,8 @@ def _handled(module: ast.AST) -> Iterator[str]:
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in TESTS_OF_TYPE:
             parts = node.args
         for part in parts:
-            yield from (each.id for each in ast.walk(part) if isinstance(each, ast.Name))
+            for each in ast.walk(part):
+                yield getattr(each, "id", "") or getattr(each, "attr", "")
 
 
 def test_each_consumer_has_a_row() -> None:

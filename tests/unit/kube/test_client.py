@@ -296,7 +296,7 @@ async def test_recovery_is_reported_once_after_an_outage(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     told: list[str] = []
-    client.on_recovery(lambda: told.append("again"))
+    client.history.recovered.subscribe(lambda: told.append("again"))
     await client.get(NAMESPACES)
     assert told == []
     with host.down():
@@ -310,7 +310,7 @@ async def test_recovery_is_reported_once_after_an_outage(
 
 async def test_refusal_counts_as_recovery(host: FakeApiServer, client: ApiClient) -> None:
     told: list[str] = []
-    client.on_recovery(lambda: told.append("again"))
+    client.history.recovered.subscribe(lambda: told.append("again"))
     with host.down(), pytest.raises(UnreachableError):
         await client.get(NAMESPACES)
     host.fail(403, "Forbidden")
@@ -423,7 +423,7 @@ async def test_server_that_rejects_our_identity_is_reported(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     told: list[str] = []
-    client.on_unknown(lambda: told.append("unknown"))
+    client.unauthorized.subscribe(lambda: told.append("unknown"))
     for code, reason in ((403, "Forbidden"), (401, "Unauthorized")):
         host.fail(code, reason)
         with pytest.raises((ForbiddenError, UnauthorizedError)):

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from karmada_vc_agent.kube.codec import RawCodec, StructCodec
+from karmada_vc_agent.kube.codec import Codec, RawCodec
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import Object
 
@@ -57,13 +57,13 @@ def test_raw_item_that_names_its_kind_keeps_it() -> None:
     assert RawCodec().page(page([item])).items == [item]
 
 
-@pytest.mark.parametrize("codec", [RawCodec(), StructCodec(Node)])
+@pytest.mark.parametrize("codec", [RawCodec(), Codec(Node)])
 @pytest.mark.parametrize(
     ("metadata", "expected"),
     [({}, ""), ({"continue": ""}, ""), ({"continue": "token"}, "token")],
 )
 def test_continue_token_is_empty_on_the_last_page(
-    codec: RawCodec | StructCodec[Node], metadata: dict[str, str], expected: str
+    codec: RawCodec | Codec[Node], metadata: dict[str, str], expected: str
 ) -> None:
     assert codec.page(page([bare(NODE)], **metadata)).continue_token == expected
 
@@ -72,11 +72,9 @@ def test_raw_list_whose_items_are_null_is_empty() -> None:
     assert RawCodec().page(b'{"kind":"NodeList","metadata":{},"items":null}').items == []
 
 
-@pytest.mark.parametrize("codec", [RawCodec(), StructCodec(Node)])
+@pytest.mark.parametrize("codec", [RawCodec(), Codec(Node)])
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED"])
-def test_event_carries_object_key_and_version(
-    codec: RawCodec | StructCodec[Node], kind: str
-) -> None:
+def test_event_carries_object_key_and_version(codec: RawCodec | Codec[Node], kind: str) -> None:
     found = codec.event(event(kind, NODE))
     assert (found.type, found.resource_version) == (kind, "7")
     assert found.obj is not None
@@ -84,14 +82,14 @@ def test_event_carries_object_key_and_version(
     assert codec.uid(found.obj) == "u1"  # type: ignore[arg-type]  # same
 
 
-@pytest.mark.parametrize("codec", [RawCodec(), StructCodec(Node)])
-def test_bookmark_carries_a_version_only(codec: RawCodec | StructCodec[Node]) -> None:
+@pytest.mark.parametrize("codec", [RawCodec(), Codec(Node)])
+def test_bookmark_carries_a_version_only(codec: RawCodec | Codec[Node]) -> None:
     found = codec.event(event("BOOKMARK", {"kind": "Node", "metadata": {"resourceVersion": "12"}}))
     assert (found.type, found.obj, found.resource_version) == ("BOOKMARK", None, "12")
 
 
-@pytest.mark.parametrize("codec", [RawCodec(), StructCodec(Node)])
-def test_error_event_carries_the_status(codec: RawCodec | StructCodec[Node]) -> None:
+@pytest.mark.parametrize("codec", [RawCodec(), Codec(Node)])
+def test_error_event_carries_the_status(codec: RawCodec | Codec[Node]) -> None:
     status = {"kind": "Status", "code": 410, "reason": "Expired"}
     found = codec.event(event("ERROR", status))
     assert (found.type, found.obj) == ("ERROR", None)
@@ -108,7 +106,7 @@ def test_raw_objects_lose_managed_fields_from_lists_watches_and_answers() -> Non
 
 
 def test_struct_keeps_what_is_used_of_a_node() -> None:
-    node = StructCodec(Node).page(page([bare(NODE)])).items[0]
+    node = Codec(Node).page(page([bare(NODE)])).items[0]
     assert node.metadata.labels == {"branch": "a"}
     assert node.status.allocatable == {"cpu": "2"}
     assert node.is_ready
@@ -124,7 +122,7 @@ def test_struct_of_a_pod_has_its_node_selector_requests_and_phase() -> None:
         },
         "status": {"phase": "Succeeded"},
     }
-    codec = StructCodec(Pod)
+    codec = Codec(Pod)
     pod = codec.event(event("ADDED", raw)).obj
     assert pod is not None
     assert codec.key(pod) == ("edge", "p")

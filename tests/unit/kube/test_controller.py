@@ -211,14 +211,13 @@ async def test_controller_reports_how_each_reconcile_ended(
 ) -> None:
     heard: list[str] = []
 
-    class Listener(ControllerInstrument):
-        def ended(self, result: str, took_s: float) -> None:
-            assert took_s >= 0
-            heard.append(result)
+    def ended(result: str, took_s: float) -> None:
+        assert took_s >= 0
+        heard.append(result)
 
     queue: WorkQueue[str] = WorkQueue(lambda key: key, 10.0)
     controller = Controller(ControllerSpec("test", queue, Script(end), 1))
-    controller.instrument = Listener()
+    controller.instrument = ControllerInstrument(ended=ended)
     queue.add("a")
     task = asyncio.ensure_future(controller.run())
     await asyncio.sleep(1.0)
@@ -350,7 +349,7 @@ async def test_recovered_server_is_queried_only_for_what_failed(host: FakeApiSer
     host.seed(namespace("edge"))
     client = host.client()
     queue: WorkQueue[str] = WorkQueue(lambda key: key, 50.0, 1000.0)
-    client.on_recovery(queue.retry_failed)
+    client.history.recovered.subscribe(queue.retry_failed)
 
     async def reconcile(key: str) -> Requeue | None:
         await client.get("/api/v1/namespaces/edge", {"for": key})

@@ -37,8 +37,8 @@ async def test_unwatched_server_is_settled_after_the_pause() -> None:
 
 async def test_doubt_ends_when_everybody_has_looked_in_the_second_epoch() -> None:
     history, told = History("hub"), list[str]()
-    history.on_back(lambda: told.append("back"))
-    history.on_settled(lambda: told.append("settled"))
+    history.was_reset.subscribe(lambda: told.append("back"))
+    history.settled.subscribe(lambda: told.append("settled"))
     history.join("a")
     history.join("b")
     history.notice("evidence")

@@ -169,7 +169,7 @@ async def test_lead_that_becomes_uncertain_during_its_renewal_is_regained_by_it(
     host: FakeApiServer, me: LeaderElection
 ) -> None:
     regained: list[float] = []
-    me.on_regained(lambda: regained.append(now_s()))
+    me.regained.subscribe(lambda: regained.append(now_s()))
     await me.acquire()
     task = asyncio.ensure_future(me.lead())
     with host.down("GET", LEASE):

@@ -15,7 +15,7 @@ async def test_the_end_of_an_outage_wakes_all() -> None:
     waiting = [asyncio.ensure_future(outage.pause(100.0)) for _ in range(3)]
     await asyncio.sleep(1.0)
     assert not any(each.done() for each in waiting)
-    outage.end_outage()
+    outage.answered(was_away=False)
     await asyncio.gather(*waiting)
     assert now() - began < 2.0
 
@@ -30,6 +30,6 @@ async def test_response_without_an_outage_wakes_no_one() -> None:
     outage, began = History("hub"), now()
     waiting = asyncio.ensure_future(outage.pause(5.0))
     await asyncio.sleep(1.0)
-    outage.end_outage()
+    outage.answered(was_away=False)
     await waiting
     assert now() - began >= 5.0

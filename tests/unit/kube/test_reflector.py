@@ -403,7 +403,7 @@ async def test_doubt_lasts_until_the_server_was_looked_at_twice(
     host: FakeApiServer, client: ApiClient
 ) -> None:
     settled: list[bool] = []
-    client.history.on_settled(lambda: settled.append(True))
+    client.history.settled.subscribe(lambda: settled.append(True))
     async with reflecting(client):
         client.history.notice("as the test wants")
         await asyncio.sleep(1.0)

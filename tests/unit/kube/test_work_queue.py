@@ -320,28 +320,20 @@ def test_no_key_is_lost_or_worked_on_twice_at_once(steps: list[tuple[Any, ...]])
         runner.run(play())
 
 
-class Listener(ControllerInstrument):
-    """An instrument that writes down what it hears."""
-
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-
-    def added(self) -> None:
-        self.heard.append("added")
-
-    def retried(self) -> None:
-        self.heard.append("retried")
-
-    def taken(self, waited_s: float) -> None:
-        self.heard.append(f"taken after {waited_s:g}")
-
-    def done(self, worked_s: float) -> None:
-        self.heard.append(f"done in {worked_s:g}")
+def listener(heard: list[str]) -> ControllerInstrument:
+    """Return an instrument that writes down what it hears."""
+    return ControllerInstrument(
+        lambda: heard.append("added"),
+        lambda: heard.append("retried"),
+        lambda waited_s: heard.append(f"taken after {waited_s:g}"),
+        lambda worked_s: heard.append(f"done in {worked_s:g}"),
+    )
 
 
 async def test_queue_reports_what_happens_to_its_keys() -> None:
     queue: WorkQueue[str] = WorkQueue(lambda key: key, clock=asyncio.get_running_loop().time)
-    listener = queue.instrument = Listener()
+    heard: list[str] = []
+    queue.instrument = listener(heard)
     queue.add("a")
     queue.add("a")
     await asyncio.sleep(2.0)
@@ -351,7 +343,7 @@ async def test_queue_reports_what_happens_to_its_keys() -> None:
     assert queue.working_s() == [3.0]
     queue.add_rate_limited(key)
     queue.done(key)
-    assert listener.heard == ["added", "taken after 2", "retried", "done in 3"]
+    assert heard == ["added", "taken after 2", "retried", "done in 3"]
     assert queue.working_s() == []
 
 

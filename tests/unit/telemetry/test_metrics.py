@@ -12,9 +12,9 @@ from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.telemetry.metrics import (
     RESOURCES,
     ClientMeter,
-    ControllerMeter,
     Metrics,
     Sample,
+    controller_meter,
 )
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
@@ -194,7 +194,7 @@ def test_reconcile_is_counted_by_its_result(
     result: str, counted: str, errors: int, panics: int
 ) -> None:
     metrics = Metrics()
-    ControllerMeter(metrics, "execution-controller").ended(result, 0.2)
+    controller_meter(metrics, "execution-controller").ended(result, 0.2)
     name = "controller_runtime_reconcile"
     labels = {"controller": "execution-controller"}
     assert value(metrics, f"{name}_total", **labels, result=counted) == 1
@@ -205,7 +205,7 @@ def test_reconcile_is_counted_by_its_result(
 
 def test_queue_is_counted_under_the_name_of_its_controller() -> None:
     metrics = Metrics()
-    meter = ControllerMeter(metrics, "x-controller")
+    meter = controller_meter(metrics, "x-controller")
     meter.added()
     meter.retried()
     meter.taken(0.5)

@@ -3,7 +3,7 @@
 import msgspec
 
 from karmada_vc_agent.cluster.virtual_clusters import Membership, VirtualClusters
-from karmada_vc_agent.kube.codec import RawCodec, StructCodec
+from karmada_vc_agent.kube.codec import Codec, RawCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node, Taint
 from karmada_vc_agent.model.objects import Object
@@ -19,7 +19,7 @@ class Branch:
 
     def __init__(self, *, tolerates: bool = True) -> None:
         vc = VirtualCluster("a", LabelSelector({"branch": "a"}), tolerate_node_taints=tolerates)
-        self.nodes: Store[Node] = Store(StructCodec(Node))
+        self.nodes: Store[Node] = Store(Codec(Node))
         vcs = VirtualClusters([vc])
         self.membership = Membership(vcs, self.nodes, lambda _: "")
         works: Store[Object] = Store(RawCodec())

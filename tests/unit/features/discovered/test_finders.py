@@ -20,7 +20,7 @@ from karmada_vc_agent.features.discovered.records import (
     DiscoverSettings,
     NodeGroupSettings,
 )
-from karmada_vc_agent.kube.codec import StructCodec
+from karmada_vc_agent.kube.codec import Codec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.objects import Object
@@ -34,7 +34,7 @@ NODE_GROUPS = Served(
     "apps.kubeedge.io/v1alpha1", "nodegroups", "NodeGroup", namespaced=False, is_custom=True
 )
 HEAD = {"apiVersion": NODE_GROUPS.api_version, "kind": NODE_GROUPS.kind}
-CODEC: StructCodec[Node] = StructCodec(Node)
+CODEC: Codec[Node] = Codec(Node)
 
 
 def group(name: str = "a", **spec: Any) -> Object:
