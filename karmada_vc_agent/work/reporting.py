@@ -305,9 +305,12 @@ class WorkEvents:
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
 
-    def dispatching(self, work: Object, message: str) -> None:
-        """Report that the condition Dispatching changed."""
-        self._recorder.record(EXECUTION, work, NORMAL, "WorkDispatching", message)
+    def dispatching(self, work: Object, condition: Condition) -> None:
+        """Report the condition Dispatching if it changed."""
+        before = dispatching_of(work.get("status"))
+        if is_listed(work) and (before is None or before["status"] != condition["status"]):
+            text = condition["message"]
+            self._recorder.record(EXECUTION, work, NORMAL, "WorkDispatching", text)
 
     def synced(self, work: Object, cluster: str) -> None:
         """Report that all manifests of a Work are applied."""
@@ -319,18 +322,14 @@ class WorkEvents:
         text = f"Failed to sync work({_name(work)}) to cluster({cluster}), err: {error}"
         self._recorder.record(EXECUTION, work, WARNING, "SyncFailed", text)
 
-    def refused(self, work: Object, code: str, text: str) -> None:
-        """Report that a manifest is refused by a rule (rewriting-rules 7)."""
+    def warned(self, work: Object, code: str, text: str) -> None:
+        """Report a refused manifest (rewriting-rules 7), or a notice on an applied one."""
         self._recorder.record(EXECUTION, work, WARNING, code, text)
 
     def bound_met(self, cluster: Object, text: str, *, of_works: bool = True) -> None:
         """Report on a Cluster that it, or its objects on the host, exceeds a bound."""
         text = f"{text}; the agent does not apply what exceeds the bound" if of_works else text
-        self._recorder.record(EXECUTION, cluster, WARNING, Code.BOUND_EXCEEDED, text)
-
-    def noticed(self, work: Object, notice: Notice) -> None:
-        """Report what a user should know of an applied manifest."""
-        self._recorder.record(EXECUTION, work, WARNING, notice.code, notice.detail)
+        self.warned(cluster, Code.BOUND_EXCEEDED, text)
 
     def warn(
         self,
@@ -383,24 +382,21 @@ class WorkEvents:
 
     def reflected(self, work: Object, manifest: Object, error: str | None) -> None:
         """Report the result of reflecting the status of an object."""
-        text = f"Reflect status for object({manifest['kind']}/{_slashed(manifest)})"
-        if error is None:
-            self._status(work, NORMAL, "ReflectStatusSucceed", f"{text} succeed.")
-        else:
-            self._status(work, WARNING, "ReflectStatusFailed", f"{text} failed, err: {error}.")
+        names = "ReflectStatus", "Reflect status for", "succeed"
+        self._status(work, manifest, error, *names)
 
     def interpreted(self, work: Object, manifest: Object, health: str, error: str | None) -> None:
         """Report the health of an object; health is Healthy or Unhealthy."""
-        text = f"Interpret health of object({manifest['kind']}/{_slashed(manifest)})"
-        if error is None:
-            text = f"{text} as {health.lower()}."
-            self._status(work, NORMAL, "InterpretHealthSucceed", text)
-        else:
-            text = f"{text} failed, err: {error}."
-            self._status(work, WARNING, "InterpretHealthFailed", text)
+        names = "InterpretHealth", "Interpret health of", f"as {health.lower()}"
+        self._status(work, manifest, error, *names)
 
-    def _status(self, work: Object, kind: str, reason: str, text: str) -> None:
-        self._recorder.record(WORK_STATUS, work, kind, reason, text)
+    def _status(
+        self, work: Object, manifest: Object, error: str | None, reason: str, what: str, result: str
+    ) -> None:
+        kind, end = (WARNING, "Failed") if error is not None else (NORMAL, "Succeed")
+        result = result if error is None else f"failed, err: {error}"
+        text = f"{what} object({manifest['kind']}/{_slashed(manifest)}) {result}."
+        self._recorder.record(WORK_STATUS, work, kind, f"{reason}{end}", text)
 
     def _on_template(
         self,
@@ -426,21 +422,13 @@ class WorkEvents:
         return self._recorder.record(source, template, kind, reason, text, flow, series)
 
 
-def _metadata(obj: Object) -> Object:
-    """Return the metadata, empty if the manifest is malformed."""
-    metadata = dig(obj, "metadata")
-    return metadata if isinstance(metadata, dict) else {}
-
-
 def _slashed(obj: Object) -> str:
     """Return `namespace/name`, with the slash even without a namespace."""
-    metadata = _metadata(obj)
-    return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
+    return "/".join(key_of(obj)[1:])
 
 
 def _name(obj: Object) -> str:
-    metadata = _metadata(obj)
-    return namespaced_name(metadata.get("namespace") or "", metadata.get("name") or "")
+    return namespaced_name(*key_of(obj)[1:])
 
 
 UNKNOWN = "Unknown"
@@ -589,13 +577,6 @@ class WorkOutcome:
         )
 
 
-def report_dispatching(events: WorkEvents, work: Object, condition: Condition) -> None:
-    """Write an event if the condition Dispatching changed."""
-    before = dispatching_of(work.get("status"))
-    if is_listed(work) and (before is None or before["status"] != condition["status"]):
-        events.dispatching(work, condition["message"])
-
-
 def report_sync(
     events: WorkEvents, cluster: str, work: Object, outcome: WorkOutcome, *, is_new: bool
 ) -> None:
@@ -607,7 +588,12 @@ def report_sync(
     if not is_listed(work):
         return
     if outcome.was_recreated and not is_new:
-        _report_recreation(events, cluster, outcome)
+        # On the templates only, as Karmada does: the Work did not change.
+        for manifest, done, _ in outcome.results:
+            if isinstance(done, Failure) and done.is_recreation:
+                events.not_applied(manifest, cluster, done.text, WORK_STATUS)
+            elif isinstance(done, Applied) and done.was_recreated:
+                events.applied(manifest, cluster, WORK_STATUS)
     elif is_new or outcome.errors or before is None or before["status"] != "True":
         _report_manifests(events, cluster, outcome, work)
 
@@ -617,25 +603,13 @@ def _report_manifests(events: WorkEvents, cluster: str, outcome: WorkOutcome, wo
     for manifest, done, _ in outcome.results:
         if isinstance(done, Applied):
             for notice in done.notices:
-                events.noticed(work, notice)
+                events.warned(work, notice.code, notice.detail)
             events.applied(manifest, cluster)
         elif done is not None:
             if done.code is not None:
-                events.refused(work, done.code, done.text)
+                events.warned(work, done.code, done.text)
             events.not_applied(manifest, cluster, done.text)
-    if outcome.waiting and not outcome.errors:
-        return
     if outcome.errors:
-        error = aggregate(outcome.errors)
-        events.sync_failed(work, cluster, error)
-    else:
+        events.sync_failed(work, cluster, aggregate(outcome.errors))
+    elif not outcome.waiting:
         events.synced(work, cluster)
-
-
-def _report_recreation(events: WorkEvents, cluster: str, outcome: WorkOutcome) -> None:
-    """Write events on the templates only, as Karmada does: the Work did not change."""
-    for manifest, done, _ in outcome.results:
-        if isinstance(done, Failure) and done.is_recreation:
-            events.not_applied(manifest, cluster, done.text, WORK_STATUS)
-        elif isinstance(done, Applied) and done.was_recreated:
-            events.applied(manifest, cluster, WORK_STATUS)
