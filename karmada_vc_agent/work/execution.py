@@ -37,6 +37,7 @@ from karmada_vc_agent.work import reporting
 from karmada_vc_agent.work.host_objects import Applied, reading_at_most
 from karmada_vc_agent.work.manifests import Manifests
 from karmada_vc_agent.work.memory_bounds import KeepStatus, WorkBounds, held_bytes, keep_all
+from karmada_vc_agent.work.removal import WorkFinalizer
 from karmada_vc_agent.work.reporting import (
     Done,
     Failure,
@@ -49,7 +50,6 @@ from karmada_vc_agent.work.reporting import (
     unless_bug,
 )
 from karmada_vc_agent.work.rules import apply_plan
-from karmada_vc_agent.work.work_finalizer import WorkFinalizer
 from karmada_vc_agent.work.work_watches import HeldChanges
 from karmada_vc_agent.work.works import (
     ManifestStatus,
