@@ -12,7 +12,7 @@ what was removed (ADR 59). Each step can be repeated.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -65,13 +65,10 @@ REMEMBERED = 16_384
 _GVK = GroupVersionKind(RBAC_GROUP, "v1", "RoleBinding")
 BINDINGS = Resource(_GVK, "rolebindings", namespaced=True, verbs=frozenset(("list", "watch")))
 _PROOFS = (
-    Need("delete", "", "configmaps"),
-    Need("create", RBAC_GROUP, "rolebindings"),
-    Need("get", "", "secrets"),
+    *(("delete", "", "configmaps"), ("get", "", "secrets")),
+    ("create", RBAC_GROUP, "rolebindings"),
 )
-"""A right that only the agent's role in a namespace grants."""
-
-
+"""Verb, group and resource of rights that only the agent's role in a namespace grants."""
 _Versions = tuple[str | None, ...]
 
 
@@ -107,27 +104,26 @@ class NamespaceRights:
         uid: of the Namespace; a recreated one has no bindings. Raises RetryError, KubeError.
         """
         recorded_uid, versions = self._held.get(host, ("", ()))
-        is_recorded = recorded_uid == uid != ""
-        now = self._versions(host)
+        is_recorded, now = recorded_uid == uid != "", self._versions(host)
         if is_recorded and now in (versions, ()):
             return
         # The server may not have noticed yet that a binding of ours was changed.
         if not (is_recorded and any(versions)) and await self._has_rights(host):
             self._held[host] = (uid, now)
             return
-        self._account = account = self._account or await own_user_name(self._host)
+        self._account = self._account or await own_user_name(self._host)
         deadline = self._clock() + HELD_WITHIN_S
+        labels = {CLUSTER_LABEL: cluster, NAMESPACE_LABEL: virtual, AGENT_LABEL: self._agent}
         bindings = [
-            await self._bind(_binding(name, role, account, (cluster, virtual), host), deadline)
+            await self._bind(_binding(name, role, self._account, labels, host), deadline)
             for name, role in self._roles.items()
         ]
         while not await self._has_rights(host):
             if self._clock() > deadline:
-                raise RetryError(
-                    f"the agent lacks its rights in namespace {virtual}: {JOIN_OF_THIS_VERSION}"
-                )
+                text = f"the agent lacks its rights in namespace {virtual}: {JOIN_OF_THIS_VERSION}"
+                raise RetryError(text)
             await asyncio.sleep(ASK_AGAIN_S)
-        self._held[host] = (uid, tuple(map(_version, bindings)))
+        self._held[host] = (uid, tuple(_version(binding) for binding in bindings))
 
     def forget(self, host: HostNamespace) -> None:
         """Forget the rights in a namespace that is released."""
@@ -141,9 +137,8 @@ class NamespaceRights:
         return tuple(_version(store.get(host, name)) for name in self._roles)
 
     async def _has_rights(self, host: HostNamespace) -> bool:
-        for need in _PROOFS:
-            review = Need(need.verb, need.group, need.resource, host)
-            if not await is_allowed(self._host, review):
+        for proof in _PROOFS:
+            if not await is_allowed(self._host, Need(*proof, host)):
                 return False
         return True
 
@@ -184,38 +179,23 @@ def own_bindings(agent: str) -> tuple[str, str]:
 
 
 def _binding(
-    name: str,
-    role: str,
-    account: str,
-    claim: tuple[str, VirtualNamespace],
-    host: HostNamespace,
+    name: str, role: str, user: str, labels: Mapping[str, str], host: HostNamespace
 ) -> Object:
-    labels = dict(zip((CLUSTER_LABEL, NAMESPACE_LABEL), claim, strict=True))
+    subject: Object = {"apiGroup": RBAC_GROUP, "kind": "User", "name": user}
+    if account := service_account_of(user):
+        subject = {"kind": "ServiceAccount", "name": account[1], "namespace": account[0]}
     return {
         "apiVersion": RBAC_API,
         "kind": "RoleBinding",
-        "metadata": {
-            "name": name,
-            "namespace": host,
-            "labels": labels | {AGENT_LABEL: name.split(":")[1]},
-        },
+        "metadata": {"name": name, "namespace": host, "labels": dict(labels)},
         "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role},
-        "subjects": [_subject(account)],
+        "subjects": [subject],
     }
 
 
-def _subject(user: str) -> Object:
-    account = service_account_of(user)
-    if account is None:
-        return {"apiGroup": RBAC_GROUP, "kind": "User", "name": user}
-    namespace, name = account
-    return {"kind": "ServiceAccount", "name": name, "namespace": namespace}
-
-
-_WATCHED = frozenset(("list", "watch"))
 _PLURALS = ("resourcequotas", "limitranges", "networkpolicies", "rolebindings")
 RESOURCES = {
-    gvk: Resource(gvk, plural, namespaced=True, verbs=_WATCHED)
+    gvk: Resource(gvk, plural, namespaced=True, verbs=BINDINGS.verbs)
     for gvk, plural in zip(DEFAULT_KINDS, _PLURALS, strict=True)
 }
 QUOTAS = RESOURCES[GroupVersionKind("", "v1", "ResourceQuota")]
@@ -251,21 +231,14 @@ class DefaultObjects:
         self, vc: VirtualCluster, virtual: VirtualNamespace, host: HostNamespace
     ) -> None:
         """Create or correct the default objects of a namespace. Raises KubeError."""
-        desired = namespace_defaults(
-            vc,
-            virtual,
-            host,
-            self.settings.infrastructure,
-            self.settings.pod_cidrs,
-            self.settings.gateway,
-        )
+        given = self.settings.infrastructure, self.settings.pod_cidrs, self.settings.gateway
+        desired, kept = namespace_defaults(vc, virtual, host, *given), set()
         if vc.quota:  # before anyone is bound who may create what it counts
             await self._make_quota(vc, virtual, host)
+            kept.add((QUOTAS.gvk, QUOTA_NAME))
         for obj in desired:
             await self._correct(vc, obj)
-        kept = {(gvk_of(obj), obj["metadata"]["name"]) for obj in desired}
-        if vc.quota:
-            kept.add((QUOTAS.gvk, QUOTA_NAME))
+            kept.add((gvk_of(obj), obj["metadata"]["name"]))
         for gvk, names in DEFAULT_KINDS.items():
             for name in names:
                 if (gvk, name) not in kept:
@@ -277,7 +250,8 @@ class DefaultObjects:
         live = await self._objects.get(resource, namespace, name)
         if live is None:
             live = await self._create(resource, desired)
-        if _is_right(desired, live):
+        is_same = all(desired.get(part) == live.get(part) for part in _CONTENT)
+        if is_same and labels_of(desired).items() <= labels_of(live).items():
             return
         extra = {"virtual_cluster": vc.name, "namespace": namespace, "object": name}
         _log.info("Correcting default of namespace", extra=extra)
@@ -299,10 +273,9 @@ class DefaultObjects:
         if live is None:
             self.divisions.expect(vc.name, host)
             live = await self._create(QUOTAS, desired)
-        labels = desired["metadata"]["labels"]
+        labels, path = desired["metadata"]["labels"], QUOTAS.path(host, QUOTA_NAME)
         if not labels.items() <= labels_of(live).items():
             patch = {"metadata": {"labels": labels}}
-            path = QUOTAS.path(host, QUOTA_NAME)
             self._observe(QUOTAS, await self.host.merge_patch(path, patch))
 
     async def _remove(self, resource: Resource, namespace: str, name: str) -> None:
@@ -310,10 +283,8 @@ class DefaultObjects:
         if self._objects.cached(resource, namespace, name) is None:
             return
         _log.info("Removing default of namespace", extra={"namespace": namespace, "object": name})
-        try:
+        with suppress(NotFoundError):
             await self.host.delete(resource.path(namespace, name))
-        except NotFoundError:
-            return
 
     async def _create(self, resource: Resource, desired: Object) -> Object:
         namespace, name = desired["metadata"]["namespace"], desired["metadata"]["name"]
@@ -327,12 +298,6 @@ class DefaultObjects:
     def _observe(self, resource: Resource, live: Object) -> None:
         if CLUSTER_LABEL in labels_of(live):  # otherwise no informer has it
             self._objects.observe(resource, live)
-
-
-def _is_right(desired: Object, live: Object) -> bool:
-    if any(desired.get(part) != live.get(part) for part in _CONTENT):
-        return False
-    return bool(labels_of(desired).items() <= labels_of(live).items())
 
 
 _MARK: Object = {"metadata": {"annotations": {RELEASING_ANNOTATION: "true"}}}
@@ -358,9 +323,12 @@ async def end_release(host: ApiClient, live: Object, agent: str, as_user: str = 
     for resource in reversed(RESOURCES.values()):
         answer = await host.get(resource.path(name))
         for obj in answer.get("items") or ():
-            if _is_of_the_claim(resource.gvk, obj):
+            own, each = obj["metadata"]["name"], resource.gvk
+            # What is of the claim, not of a Work; it may lack our labels.
+            is_converted = each == BINDINGS.gvk and own.startswith(CONVERTED_PREFIX)
+            if is_converted or (own in DEFAULT_KINDS[each] and CLUSTER_LABEL in labels_of(obj)):
                 with suppress(NotFoundError):
-                    await host.delete(resource.path(name, obj["metadata"]["name"]))
+                    await host.delete(resource.path(name, own))
     for binding in own_bindings(agent):
         with suppress(NotFoundError):
             await host.delete(BINDINGS.path(name, binding))
@@ -394,14 +362,6 @@ async def _patch(host: ApiClient, live: Object, patch: Object, agent: str, as_us
         if phase_of(now, agent) is not Phase.UNCLAIMED:
             raise
         return now
-
-
-def _is_of_the_claim(gvk: GroupVersionKind, obj: Object) -> bool:
-    """Return whether an object is of the claim, not of a Work; it may lack our labels."""
-    name = obj["metadata"]["name"]
-    if gvk == BINDINGS.gvk and name.startswith(CONVERTED_PREFIX):
-        return True
-    return name in DEFAULT_KINDS[gvk] and CLUSTER_LABEL in labels_of(obj)
 
 
 def _path(live: Object) -> str:

@@ -112,10 +112,8 @@ class NamespaceWriter:
         desired: what to create, if a Work contains it. Raises RefusedError, RetryError, KubeError.
         """
         if self.claims.is_claimed_twice(vc.name, namespace):
-            raise _refused(
-                Code.NAMESPACE_CLAIM_CONFLICT,
-                "two host namespaces have the claim for this namespace",
-            )
+            text = "two host namespaces have the claim for this namespace"
+            raise _refused(Code.NAMESPACE_CLAIM_CONFLICT, text)
         place = self.claims.of(vc.name).get(namespace)
         if place is not None and self._is_equipped(vc, place):
             return place
@@ -129,9 +127,8 @@ class NamespaceWriter:
                 self._equipped.pop(name, None)
             phase = self.claims.phase(name)
             if phase is Phase.TERMINATING:
-                raise RetryError(
-                    f"{Code.NAMESPACE_TERMINATING}: the namespace is being deleted on the host"
-                )
+                text = "the namespace is being deleted on the host"
+                raise RetryError(f"{Code.NAMESPACE_TERMINATING}: {text}")
             if phase is Phase.RELEASING:
                 await self._end_release(name)
                 raise RetryError(f"{Code.NAMESPACE_TERMINATING}: its claim was being released")
@@ -155,41 +152,33 @@ class NamespaceWriter:
         """
         async with self._lock(name):
             held = self.claims.holder_of(name)
-            is_claimed = (
-                held is not None
-                and held.cluster == vc.name
-                and self.claims.phase(name) is Phase.CLAIMED
-            )
-            if held is not None and is_claimed and not self._is_equipped(vc, name):
+            if self.claims.phase(name) is not Phase.CLAIMED or not held or held.cluster != vc.name:
+                yield False
+                return
+            if not self._is_equipped(vc, name):
                 await self._equip(vc, held.namespace, name)
-            yield is_claimed
+            yield True
 
     @asynccontextmanager
     async def _owning(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None = None
     ) -> AsyncIterator[HostNamespace]:
         """Hold the lock of the host namespace that is, or will be, claimed for a virtual one."""
+        new = (desired or claimed_namespace(vc, namespace, self.settings, ""))["metadata"]["name"]
+
+        def place() -> HostNamespace:
+            name = self.claims.of(vc.name).get(namespace) or self._left(vc).get(namespace)
+            return name or HostNamespace(new)
+
         while True:
-            name = self._place_of(vc, namespace, desired)
+            name = place()
             async with self._lock(name):
-                if self._place_of(vc, namespace, desired) == name:
+                if place() == name:
                     yield name
                     return
 
     def _lock(self, name: str) -> asyncio.Lock:
         return self._locks.setdefault(name, asyncio.Lock())
-
-    def _place_of(
-        self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None
-    ) -> HostNamespace:
-        """Return the host namespace that has the claim, or would get it."""
-        name = self.claims.of(vc.name).get(namespace) or self._left(vc).get(namespace)
-        return name or HostNamespace(self._desired(vc, namespace, desired)["metadata"]["name"])
-
-    def _desired(
-        self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None
-    ) -> Object:
-        return desired or claimed_namespace(vc, namespace, self.settings, "")
 
     def _is_equipped(self, vc: VirtualCluster, name: HostNamespace) -> bool:
         """Return whether a claimed namespace is set up by the current settings; no request."""
@@ -198,16 +187,12 @@ class NamespaceWriter:
 
     def _equipment(self, vc: VirtualCluster, name: HostNamespace) -> tuple[str, VirtualCluster]:
         """Return what a namespace is set up by; a sync that began earlier has older settings."""
-        live = self.claims.store.get("", name)
-        return uid_of(live), self.virtual_clusters.get(vc.name, vc)
+        return uid_of(self.claims.store.get("", name)), self.virtual_clusters.get(vc.name, vc)
 
     async def _equip(
         self, vc: VirtualCluster, namespace: VirtualNamespace, name: HostNamespace
     ) -> None:
-        """Do what has to be before anything is applied there; what is right costs no request.
-
-        What is admitted before is not checked again.
-        """
+        """Do what has to be before anything is applied there; what is right costs no request."""
         live = self.claims.store.get("", name)
         equipment = uid, current = self._equipment(vc, name)
         await self.rights.ensure(vc.name, namespace, name, uid)
@@ -224,14 +209,11 @@ class NamespaceWriter:
         desired = annotations_of(claimed_namespace(vc, namespace, self.settings, ""))
         selector = desired[NODE_SELECTOR_ANNOTATION]
         if annotations_of(live).get(NODE_SELECTOR_ANNOTATION) != selector:
-            _log.info(
-                "Correcting node selector of namespace",
-                extra={"virtual_cluster": vc.name, "namespace": name, "selector": selector},
-            )
+            extra = {"virtual_cluster": vc.name, "namespace": name, "selector": selector}
+            _log.info("Correcting node selector of namespace", extra=extra)
             patch = {"metadata": {"annotations": {NODE_SELECTOR_ANNOTATION: selector}}}
             await self._patch(live, patch)
-        changes = pod_security_changes(live, vc)
-        if changes:
+        if changes := pod_security_changes(live, vc):
             await self._patch(live, {"metadata": changes})
 
     async def _patch(self, live: Object, patch: Object) -> None:
@@ -351,38 +333,28 @@ class NamespaceWriter:
 
         Another Work made it: the next one enters itself.
         """
-        _log.info(
-            "Taking over namespace of a former name",
-            extra={"virtual_cluster": vc.name, "namespace": live["metadata"]["name"]},
-        )
-        patch = {
-            "metadata": {
-                "labels": {CLUSTER_LABEL: vc.name},
-                "annotations": {WORK_ANNOTATION: ""},
-            }
-        }
-        await self._patch(live, patch)
+        extra = {"virtual_cluster": vc.name, "namespace": live["metadata"]["name"]}
+        _log.info("Taking over namespace of a former name", extra=extra)
+        labels, annotations = {CLUSTER_LABEL: vc.name}, {WORK_ANNOTATION: ""}
+        await self._patch(live, {"metadata": {"labels": labels, "annotations": annotations}})
 
     async def _create_or_adopt(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None
     ) -> None:
-        desired_namespace = self._desired(vc, namespace, desired)
-        name = desired_namespace["metadata"]["name"]
+        desired = desired or claimed_namespace(vc, namespace, self.settings, "")
+        name = desired["metadata"]["name"]
         try:
-            live = await self.host.create("/api/v1/namespaces", desired_namespace)
+            live = await self.host.create("/api/v1/namespaces", desired)
         except AlreadyExistsError:
             live = await self.host.get(_path(name))
             claim = claim_of(live)
-            if claim is not None:
-                if claim != (vc.name, namespace, self.settings.agent_name):
-                    raise _refused(
-                        Code.NAMESPACE_CLAIM_CONFLICT,
-                        "the host namespace is claimed by another virtual cluster, namespace or "
-                        "agent",
-                        name,
-                    ) from None
-            else:
-                live = await self._adopt(vc, desired_namespace, live)
+            if claim is None:
+                live = await self._adopt(vc, desired, live)
+            elif claim != (vc.name, namespace, self.settings.agent_name):
+                text = (
+                    "the host namespace is claimed by another virtual cluster, namespace or agent"
+                )
+                raise _refused(Code.NAMESPACE_CLAIM_CONFLICT, text, name) from None
         self.claims.store.accept(live)
 
     async def _adopt(self, vc: VirtualCluster, desired_namespace: Object, live: Object) -> Object:
@@ -395,10 +367,11 @@ class NamespaceWriter:
             )
             raise _refused(Code.NAMESPACE_NOT_OWNED, detail, name)
         _log.info("Adopting namespace", extra={"virtual_cluster": vc.name, "namespace": name})
+        selector = annotations_of(desired_namespace)[NODE_SELECTOR_ANNOTATION]
         annotations: dict[str, str | None] = {
             **dict.fromkeys(_OF_OTHERS & annotations_of(live).keys()),
             ADOPTED_ANNOTATION: "true",
-            NODE_SELECTOR_ANNOTATION: annotations_of(desired_namespace)[NODE_SELECTOR_ANNOTATION],
+            NODE_SELECTOR_ANNOTATION: selector,
         }
         labels = {key: value for key, value in labels_of(desired_namespace).items() if is_ours(key)}
         patch = {"metadata": {"labels": labels, "annotations": annotations}}
