@@ -53,6 +53,7 @@ from karmada_vc_agent.work.works import (
     WorkKey,
     Works,
     key_of_work,
+    manifests_of,
     namespaces_used,
     trim,
     work_path,
@@ -277,8 +278,9 @@ class AffectedWorks:
     def by_meaning(self, clusters: Iterable[str], concerns: Concerns) -> Iterator[WorkKey]:
         """Yield the Works with objects whose interpretation changed."""
         for cluster in clusters:
-            for work in self.works.with_kind(cluster, concerns):
-                yield cluster, work
+            for work in self.works.of(cluster):
+                if any(concerns(gvk_of(manifest)) for manifest in manifests_of(work)):
+                    yield cluster, work["metadata"]["name"]
 
     def by_namespace(self, old: Object | None, new: Object | None) -> Iterator[WorkKey]:
         """Yield the Works affected by a change of the claim on a host namespace."""

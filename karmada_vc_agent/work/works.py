@@ -4,10 +4,10 @@ A Work may be recreated under its name before the deletion of the first was seen
 bound to the uid, and another Work of that name starts without any.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import NamedTuple, NotRequired, TypedDict, cast
+from typing import NotRequired, TypedDict, cast
 
 from karmada_vc_agent.cluster.rules.conditions import Condition, find_condition, set_condition
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
@@ -51,18 +51,10 @@ _APPLIED_MESSAGE = "Manifest has been successfully applied"
 def dispatching(*, suspended: bool) -> Condition:
     """Return the condition Dispatching (contract 5.3)."""
     if suspended:
-        return Condition(
-            type=DISPATCHING,
-            status="False",
-            reason="SuspendDispatching",
-            message="Work dispatching is in a suspended state.",
-        )
-    return Condition(
-        type=DISPATCHING,
-        status="True",
-        reason="Dispatching",
-        message="Work is being dispatched to member clusters.",
-    )
+        text = "Work dispatching is in a suspended state."
+        return _condition(DISPATCHING, "False", "SuspendDispatching", text)
+    text = "Work is being dispatched to member clusters."
+    return _condition(DISPATCHING, "True", "Dispatching", text)
 
 
 def dispatched(generation: int) -> Condition:
@@ -73,12 +65,8 @@ def dispatched(generation: int) -> Condition:
 def waiting(generation: int, until: str) -> Condition:
     """Return Dispatching of a Work of which something waits for a window; until: when it opens."""
     end = f"until {until}" if until else "for its maintenance window, which never opens"
-    return Condition(
-        type=DISPATCHING,
-        status="False",
-        reason=OUTSIDE_WINDOW,
-        message=f"Generation {generation} waits {end}; what was applied before is kept.",
-    )
+    text = f"Generation {generation} waits {end}; what was applied before is kept."
+    return _condition(DISPATCHING, "False", OUTSIDE_WINDOW, text)
 
 
 def applied(total: int, errors: Sequence[str]) -> Condition:
@@ -87,17 +75,17 @@ def applied(total: int, errors: Sequence[str]) -> Condition:
     total: number of manifests. errors: one text for each failed manifest, in order.
     """
     if not errors:
-        return _applied("True", "AppliedSuccessful", _APPLIED_MESSAGE)
+        return _condition(APPLIED, "True", "AppliedSuccessful", _APPLIED_MESSAGE)
     count = f"({total - len(errors)}/{total})"
-    message = f"Failed to apply all manifests {count}: {aggregate(errors)}"
-    return _applied("False", "AppliedFailed", message)
+    text = f"Failed to apply all manifests {count}: {aggregate(errors)}"
+    return _condition(APPLIED, "False", "AppliedFailed", text)
 
 
 def recreated(error: str | None) -> Condition:
     """Return the condition Applied after a deleted object was recreated (contract 5.6)."""
     if error is None:
-        return _applied("True", "ReCreateSuccessful", _APPLIED_MESSAGE)
-    return _applied("False", "ReCreateFailed", error)
+        return _condition(APPLIED, "True", "ReCreateSuccessful", _APPLIED_MESSAGE)
+    return _condition(APPLIED, "False", "ReCreateFailed", error)
 
 
 def aggregate(errors: Sequence[str]) -> str:
@@ -106,10 +94,9 @@ def aggregate(errors: Sequence[str]) -> str:
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
-def _applied(status: str, reason: str, message: str) -> Condition:
-    return Condition(
-        type=APPLIED, status=status, reason=reason, message=message[:MESSAGE_MAX_LENGTH]
-    )
+def _condition(type_: str, status: str, reason: str, message: str) -> Condition:
+    message = message[:MESSAGE_MAX_LENGTH]
+    return Condition(type=type_, status=status, reason=reason, message=message)
 
 
 class _ManifestIdentifier(TypedDict):
@@ -170,15 +157,11 @@ def ordinals(manifests: Sequence[Object]) -> list[int]:
 
     A Work may contain an object twice; Karmada reads the entry of the first (contract 6.1).
     """
-    first: dict[str, int] = {}
-    named = map(repr, map(_named, manifests))  # malformed ones are not hashable
-    return [first.setdefault(name, place) for place, name in enumerate(named)]
-
-
-def _named(manifest: Object) -> tuple[object, ...]:
-    """Return what identifies the object of a manifest, even of a malformed one."""
     paths = (("apiVersion",), ("kind",), ("metadata", "namespace"), ("metadata", "name"))
-    return tuple(dig(manifest, *path) for path in paths)
+    first: dict[str, int] = {}
+    # Malformed ones are not hashable.
+    named = (repr([dig(manifest, *path) for path in paths]) for manifest in manifests)
+    return [first.setdefault(name, place) for place, name in enumerate(named)]
 
 
 def merge_entries(
@@ -191,18 +174,16 @@ def merge_entries(
     What could not be read stays as it was; entries without a manifest are removed.
     """
     latest = {entry["identifier"]["ordinal"]: entry for entry in read}
-    kept = [
-        entry
-        for entry in entries or ()
-        if entry["identifier"]["ordinal"] not in latest
-        and _names_manifest(entry["identifier"], manifests)
-    ]
+    kept = []
+    for entry in entries or ():
+        named, ordinal = {**entry["identifier"], "resource": ""}, entry["identifier"]["ordinal"]
+        if (
+            ordinal not in latest
+            and 0 <= ordinal < len(manifests)
+            and _identifier(ordinal, key_of(manifests[ordinal])) == named
+        ):
+            kept.append(entry)
     return sorted([*kept, *latest.values()], key=lambda entry: entry["identifier"]["ordinal"])
-
-
-def has_ordinal(entry: Object) -> bool:
-    """Return whether an entry has a valid ordinal; the hub validates only what it wrote itself."""
-    return isinstance(dig(entry, "identifier", "ordinal"), int)
 
 
 def _identifier(ordinal: int, key: ObjectKey) -> _ManifestIdentifier:
@@ -218,13 +199,6 @@ def _identifier(ordinal: int, key: ObjectKey) -> _ManifestIdentifier:
     if key.namespace:
         identifier["namespace"] = key.namespace
     return identifier
-
-
-def _names_manifest(identifier: _ManifestIdentifier, manifests: Sequence[Object]) -> bool:
-    ordinal = identifier["ordinal"]
-    if not 0 <= ordinal < len(manifests):
-        return False
-    return _identifier(ordinal, key_of(manifests[ordinal])) == {**identifier, "resource": ""}
 
 
 def applied_condition(
@@ -263,7 +237,12 @@ def compose_work_status(
     for condition in conditions:
         merged = set_condition(merged, condition, condition.get("lastTransitionTime", now))
     status["conditions"] = merged
-    live_entries = [entry for entry in maps_at(status, "manifestStatuses") if has_ordinal(entry)]
+    # The hub validates only what it wrote itself.
+    live_entries = [
+        entry
+        for entry in maps_at(status, "manifestStatuses")
+        if isinstance(dig(entry, "identifier", "ordinal"), int)
+    ]
     merged_entries = merge_entries(cast("list[ManifestStatus]", live_entries), entries, manifests)
     if merged_entries or "manifestStatuses" in status:
         status["manifestStatuses"] = merged_entries
@@ -289,11 +268,9 @@ def dispatching_of(status: Object | None) -> Condition | None:
 
 def is_dispatched(work: Object) -> bool:
     """Return whether the hub has that nothing of this generation of a Work waits for a window."""
-    condition = dispatching_of(work.get("status"))
-    generation = work["metadata"].get("generation")
-    if condition is None or condition["status"] != "True" or not generation:
-        return False
-    return bool(condition.get("observedGeneration") == generation)
+    condition, generation = dispatching_of(work.get("status")), work["metadata"].get("generation")
+    is_true = condition is not None and condition["status"] == "True"
+    return bool(is_true and generation and dig(condition, "observedGeneration") == generation)
 
 
 def is_waiting(work: Object) -> bool:
@@ -433,8 +410,7 @@ class Works:
     def by_id(self, work_id: str) -> Object | None:
         """Return the Work `<execution namespace>/<name>`."""
         namespace, _, name = work_id.partition("/")
-        store = self.store_of_namespace(namespace)
-        return store.get(namespace, name) if store is not None else None
+        return self.get(cluster_of_execution_namespace(namespace) or "", name)
 
     def store(self, cluster: str) -> Store[Object] | None:
         """Return the store with the Works of a virtual cluster."""
@@ -467,14 +443,6 @@ class Works:
                 names.append(key[1])
         return names
 
-    def with_kind(self, cluster: str, concerns: Callable[[GroupVersionKind], bool]) -> list[str]:
-        """Return the names of the Works with a manifest of a kind that `concerns` matches."""
-        return [
-            work["metadata"]["name"]
-            for work in self.of(cluster)
-            if any(concerns(gvk_of(manifest)) for manifest in manifests_of(work))
-        ]
-
     def using_namespace(self, cluster: str, namespace: str) -> list[Object]:
         """Return the Works of a virtual cluster with a manifest in a virtual namespace."""
         store = self._stores.get(cluster)
@@ -489,24 +457,19 @@ _NOT_DONE = -1
 """No generation: the Work is new still once the rest of it is applied."""
 
 
-class _Outcome(NamedTuple):
-    """How the last sync of a Work ended: its generation then, and the codes of refusals."""
-
-    uid: str
-    generation: int
-    codes: tuple[str, ...]
-
-
 class WorkMemory:
-    """The last result of each Work."""
+    """How the last sync of each Work ended."""
 
     def __init__(self, scopes: Scopes) -> None:
-        self._outcomes: dict[WorkKey, _Outcome] = scopes.keep_by(itemgetter(0))
+        # Its uid and generation then, and the codes of refusals.
+        self._outcomes: dict[WorkKey, tuple[tuple[str, int], tuple[str, ...]]] = scopes.keep_by(
+            itemgetter(0)
+        )
 
     def note(self, work: Object, codes: tuple[str, ...] = (), *, is_done: bool = True) -> None:
         """Record the result of a sync of a Work; is_done: none of this generation waits."""
         generation = work["metadata"].get("generation") or 0 if is_done else _NOT_DONE
-        self._outcomes[key_of_work(work)] = _Outcome(uid_of(work), generation, codes)
+        self._outcomes[key_of_work(work)] = (uid_of(work), generation), codes
 
     def knows(self, key: WorkKey) -> bool:
         """Return whether this process synced a Work of this name."""
@@ -514,15 +477,8 @@ class WorkMemory:
 
     def is_new(self, work: Object) -> bool:
         """Return whether a Work changed since its last sync, or never was synced."""
-        previous = self._outcomes.get(key_of_work(work))
-        seen = (uid_of(work), work["metadata"].get("generation") or 0)
-        return previous is None or previous[:2] != seen
-
-    def forget_predecessor(self, work: Object) -> None:
-        """Forget another Work of this name, which is deleted."""
-        previous = self._outcomes.get(key_of_work(work))
-        if previous is not None and previous.uid != uid_of(work):
-            self.forget(key_of_work(work))
+        version, _ = self._outcomes.get(key_of_work(work), (None, ()))
+        return version != (uid_of(work), work["metadata"].get("generation") or 0)
 
     def forget(self, key: WorkKey) -> None:
         """Forget a Work that is deleted or being deleted."""
@@ -530,8 +486,8 @@ class WorkMemory:
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Return (virtual cluster, code) of each refused manifest."""
-        for (cluster, _), outcome in self._outcomes.items():
-            for code in outcome.codes:
+        for (cluster, _), (_, codes) in self._outcomes.items():
+            for code in codes:
                 yield cluster, code
 
 
@@ -553,16 +509,16 @@ async def put_status(hub: ApiClient, work: Object, status: Object) -> Object:
     try:
         answer = await hub.replace(path, {**named, "status": status}, is_terse=True)
     except (UnwritableError, ApiError) as error:
-        if isinstance(error, ApiError) and not _is_about_content(error):
+        is_too_large = isinstance(error, ApiError) and error.status == 413
+        if not (
+            is_too_large
+            or isinstance(error, UnwritableError | InvalidError)
+            or _TOO_LARGE in str(error)
+        ):
             raise
         status = without_reflected(status)
         answer = await hub.replace(path, {**named, "status": status}, is_terse=True)
     return {**work, "metadata": answer["metadata"], "status": status}
-
-
-def _is_about_content(error: ApiError) -> bool:
-    is_too_large = error.status == 413 or _TOO_LARGE in str(error)
-    return is_too_large or isinstance(error, InvalidError)
 
 
 def without_reflected(status: Object) -> Object:
