@@ -34,8 +34,6 @@ from karmada_vc_agent.model.vocabulary import WRITTEN_ANNOTATION
 from karmada_vc_agent.work.rules import ownership
 from karmada_vc_agent.work.rules.server_changes import completed, prune
 
-_NOT_CONTENT = ("metadata", "status")
-
 _UNCOUNTED = frozenset(("", "autoscaling", "coordination.k8s.io", vocabulary.RBAC_GROUP))
 """Groups of kinds whose changes the server does not count: a mark would say nothing of them."""
 _COUNTED = frozenset((vocabulary.POD,))
@@ -73,11 +71,8 @@ def without_mark(obj: Object) -> Object:
 
 def has_content(live: Object, desired: Object) -> bool:
     """Return whether an object has all that another one names beside its metadata and status."""
-    return all(
-        has_value(live.get(field), value)
-        for field, value in desired.items()
-        if field not in _NOT_CONTENT
-    )
+    fields = desired.keys() - {"metadata", "status"}
+    return all(has_value(live.get(field), desired[field]) for field in fields)
 
 
 def has_value(live: Any, desired: Any) -> bool:
@@ -90,12 +85,14 @@ def has_value(live: Any, desired: Any) -> bool:
     if isinstance(desired, dict):
         return isinstance(live, dict) and all(has_value(live.get(k), v) for k, v in desired.items())
     if isinstance(desired, list):
-        return (
-            isinstance(live, list)
-            and len(desired) == len(live)
-            and all(map(has_value, live, desired))
-        )
-    return desired is None or live == desired or _is_same_quantity(live, desired)
+        is_as_long = isinstance(live, list) and len(desired) == len(live)
+        return is_as_long and all(map(has_value, live, desired))
+    if desired is None or live == desired:
+        return True
+    if not isinstance(live, str) or not isinstance(desired, str | int | float):
+        return False
+    ours, theirs = read(desired), read(live)  # servers write `1` for `1000m`
+    return ours is not None and theirs is not None and ours.nano == theirs.nano
 
 
 def _next_generation(desired: Object, live: Object, digest: str) -> int | None:
@@ -107,14 +104,6 @@ def _next_generation(desired: Object, live: Object, digest: str) -> int | None:
     if not is_counted and gvk_of(desired).group_kind in _COUNTED_WITH_ANNOTATIONS:
         is_counted = annotations_of(_marked(desired, digest, now)) != annotations_of(live)
     return now + is_counted
-
-
-def _is_same_quantity(live: Any, desired: Any) -> bool:
-    """Return whether a server may have written a quantity in its own way, as `1` for `1000m`."""
-    if not isinstance(live, str) or not isinstance(desired, str | int | float):
-        return False
-    ours, theirs = read(desired), read(live)
-    return ours is not None and theirs is not None and ours.nano == theirs.nano
 
 
 def _mark_text(digest: str, generation: int) -> str:
@@ -221,12 +210,7 @@ def needs_update(desired: Object, live: Object, remembered: str | None) -> bool:
         return True
     if not version.startswith(_GENERATION_PREFIX):
         return False
-    return (
-        dig(desired, "metadata", "name") != dig(live, "metadata", "name")
-        or (dig(desired, "metadata", "namespace") or "")
-        != (dig(live, "metadata", "namespace") or "")
-        or labels_of(desired) != labels_of(live)
-    )
+    return key_of(desired)[1:] != key_of(live)[1:] or labels_of(desired) != labels_of(live)
 
 
 APPLIED_FIRST = frozenset((vocabulary.NAMESPACE, vocabulary.CUSTOM_RESOURCE_DEFINITION))
@@ -328,20 +312,17 @@ def difference(desired: Any, live: Any, path: str = "") -> str | None:
     Desired fields that are absent or empty may have been defaulted by the host.
     """
     if isinstance(desired, Mapping) and isinstance(live, Mapping):
-        for key, value in desired.items():
-            where = f"{path}.{key}" if path else key
-            is_absent = key not in live and not value
-            path_below = None if is_absent else difference(value, live.get(key), where)
-            if path_below is not None:
-                return path_below
-        return None
-    if isinstance(desired, list) and isinstance(live, list) and len(desired) == len(live):
-        for index, (value, other) in enumerate(zip(desired, live, strict=True)):
-            path_below = difference(value, other, f"{path}[{index}]")
-            if path_below is not None:
-                return path_below
-        return None
-    return None if desired == live else path
+        below = (
+            difference(value, live.get(key), f"{path}.{key}" if path else key)
+            for key, value in desired.items()
+            if value or key in live
+        )
+    elif isinstance(desired, list) and isinstance(live, list) and len(desired) == len(live):
+        pairs = enumerate(zip(desired, live, strict=True))
+        below = (difference(value, other, f"{path}[{index}]") for index, (value, other) in pairs)
+    else:
+        return None if desired == live else path
+    return next((each for each in below if each is not None), None)
 
 
 def _content(obj: Object) -> Object:
@@ -351,11 +332,7 @@ def _content(obj: Object) -> Object:
     """
     content = {key: value for key, value in obj.items() if key not in ("metadata", "status")}
     for name, pairs in (("labels", labels_of(obj)), ("annotations", annotations_of(obj))):
-        own = {
-            key: value
-            for key, value in pairs.items()
-            if not vocabulary.is_karmada_key(key) and not vocabulary.is_ours(key)
-        }
-        if own:
-            content[f"metadata.{name}"] = own
+        keys = {k for k in pairs if not (vocabulary.is_karmada_key(k) or vocabulary.is_ours(k))}
+        if keys:
+            content[f"metadata.{name}"] = {key: pairs[key] for key in keys}
     return content

@@ -70,11 +70,6 @@ def conflict_text(kind: str, virtual_namespace: str, name: str, cluster: str) ->
     )
 
 
-_POLICY_LABELS = (vocabulary.POLICY_PERMANENT_ID_LABEL,)
-_POLICY_ANNOTATIONS = (vocabulary.POLICY_NAMESPACE_ANNOTATION, vocabulary.POLICY_NAME_ANNOTATION)
-_CLUSTER_POLICY_LABELS = (vocabulary.CLUSTER_POLICY_PERMANENT_ID_LABEL,)
-_CLUSTER_POLICY_ANNOTATIONS = (vocabulary.CLUSTER_POLICY_NAME_ANNOTATION,)
-
 _OF_OTHERS = frozenset(
     (
         vocabulary.STAND_IN_ANNOTATION,
@@ -86,21 +81,33 @@ _OF_OTHERS = frozenset(
 )
 
 # Contract 5.8. Karmada does not remove clusterresourcebinding.karmada.io/*; neither do we.
-_MANAGED_LABELS = (
-    vocabulary.BINDING_PERMANENT_ID_LABEL,
-    vocabulary.WORK_PERMANENT_ID_LABEL,
-    vocabulary.MANAGED_LABEL,
+_OF_KARMADA = frozenset(
+    (
+        vocabulary.BINDING_PERMANENT_ID_LABEL,
+        vocabulary.WORK_PERMANENT_ID_LABEL,
+        vocabulary.MANAGED_LABEL,
+        vocabulary.MANAGED_ANNOTATIONS_ANNOTATION,
+        vocabulary.MANAGED_LABELS_ANNOTATION,
+        vocabulary.TEMPLATE_UID_ANNOTATION,
+        vocabulary.TEMPLATE_GENERATION_ANNOTATION,
+        vocabulary.BINDING_NAMESPACE_ANNOTATION,
+        vocabulary.BINDING_NAME_ANNOTATION,
+        vocabulary.WORK_NAME_ANNOTATION,
+        vocabulary.WORK_NAMESPACE_ANNOTATION,
+    )
 )
-_MANAGED_ANNOTATIONS = (
-    vocabulary.MANAGED_ANNOTATIONS_ANNOTATION,
-    vocabulary.MANAGED_LABELS_ANNOTATION,
-    vocabulary.TEMPLATE_UID_ANNOTATION,
-    vocabulary.TEMPLATE_GENERATION_ANNOTATION,
-    vocabulary.BINDING_NAMESPACE_ANNOTATION,
-    vocabulary.BINDING_NAME_ANNOTATION,
-    vocabulary.WORK_NAME_ANNOTATION,
-    vocabulary.WORK_NAMESPACE_ANNOTATION,
-)
+_OF_POLICIES = {
+    True: (
+        vocabulary.POLICY_PERMANENT_ID_LABEL,
+        vocabulary.POLICY_NAMESPACE_ANNOTATION,
+        vocabulary.POLICY_NAME_ANNOTATION,
+    ),
+    False: (
+        vocabulary.CLUSTER_POLICY_PERMANENT_ID_LABEL,
+        vocabulary.CLUSTER_POLICY_NAME_ANNOTATION,
+    ),
+}
+"""Of namespaced objects, and others."""
 
 
 def merge_labels(desired: Object, live: Object) -> dict[str, str]:
@@ -152,18 +159,20 @@ def without_claims(manifest: Object) -> Object:
     Source: contract 5.8.
     """
     namespaced = bool((manifest.get("metadata") or {}).get("namespace"))
-    labels = _POLICY_LABELS if namespaced else _CLUSTER_POLICY_LABELS
-    annotations = _POLICY_ANNOTATIONS if namespaced else _CLUSTER_POLICY_ANNOTATIONS
-    return _without_keys(
-        manifest,
-        frozenset((*labels, *_MANAGED_LABELS)),
-        frozenset((*annotations, *_MANAGED_ANNOTATIONS)),
-    )
+    return without_our_keys(manifest, _OF_KARMADA.union(_OF_POLICIES[namespaced]))
 
 
-def without_our_keys(obj: Object) -> Object:
-    """Return the object without labels and annotations of our own domain."""
-    return _without_keys(obj, frozenset(), frozenset())
+def without_our_keys(obj: Object, others: Container[str] = ()) -> Object:
+    """Return an object without labels and annotations of our own domain, and others."""
+    metadata = dict(obj.get("metadata") or {})
+    for field in ("labels", "annotations"):
+        if metadata.get(field):
+            metadata[field] = {
+                key: value
+                for key, value in metadata[field].items()
+                if key not in others and not vocabulary.is_ours(key)
+            }
+    return {**obj, "metadata": metadata}
 
 
 def _merge(desired: dict[str, str], live: dict[str, str], managed: str | None) -> dict[str, str]:
@@ -171,18 +180,6 @@ def _merge(desired: dict[str, str], live: dict[str, str], managed: str | None) -
         return dict(desired)
     removed = frozenset((managed or "").split(","))
     return {key: value for key, value in live.items() if key not in removed} | desired
-
-
-def _without_keys(obj: Object, labels: frozenset[str], annotations: frozenset[str]) -> Object:
-    metadata = dict(obj.get("metadata") or {})
-    for field, removed in (("labels", labels), ("annotations", annotations)):
-        if metadata.get(field):
-            metadata[field] = {
-                key: value
-                for key, value in metadata[field].items()
-                if key not in removed and not vocabulary.is_ours(key)
-            }
-    return {**obj, "metadata": metadata}
 
 
 _WITHOUT_WORK = ("default", "vc-system")

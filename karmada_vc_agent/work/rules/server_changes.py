@@ -36,16 +36,8 @@ from karmada_vc_agent.model.vocabulary import (
 
 _SERVER_METADATA = frozenset(
     (
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "generation",
-        "managedFields",
-        "resourceVersion",
-        "selfLink",
-        "uid",
-        "ownerReferences",
-        "finalizers",
+        *("uid", "resourceVersion", "generation", "selfLink", "managedFields", "creationTimestamp"),
+        *("deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences", "finalizers"),
     )
 )
 _JOB_SELECTOR_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
@@ -144,7 +136,8 @@ def _namespace(desired: Object, live: Object) -> Object:
     """Only a subresource changes `spec.finalizers`; the server labels it with its name."""
     name = dig(desired, "metadata", "name")
     desired = put(desired, name, "metadata", "labels", NAMESPACE_NAME_LABEL)
-    return _carried(desired, live, "spec")
+    spec = live.get("spec")
+    return drop(desired, "spec") if spec is None else {**desired, "spec": spec}
 
 
 def _service(desired: Object, live: Object) -> Object:
@@ -172,10 +165,8 @@ def _service(desired: Object, live: Object) -> Object:
 
 
 def _service_ports(ports: list[Any], exposed: str, live: Object) -> list[Any]:
-    before = maps_at(live, "spec", "ports")
-    if exposed not in _WITH_PORTS_OF_NODES or dig(live, "spec", "type") not in _WITH_PORTS_OF_NODES:
-        before = []
-    node_ports = {_port_key(port): port.get("nodePort") for port in before}
+    has_ports = all(each in _WITH_PORTS_OF_NODES for each in (exposed, dig(live, "spec", "type")))
+    node_ports = {key: port.get("nodePort") for key, port in _ports(live) if has_ports}
     done = []
     for port in ports:
         if isinstance(port, dict):
@@ -184,10 +175,6 @@ def _service_ports(ports: list[Any], exposed: str, live: Object) -> list[Any]:
                 port["nodePort"] = node_ports[_port_key(port)]
         done.append(port)
     return done
-
-
-def _port_key(port: Object) -> tuple[str, str]:
-    return str(port.get("protocol", "TCP")), str(port.get("port"))
 
 
 def _volume_claim(desired: Object, live: Object) -> Object:
@@ -230,15 +217,13 @@ def _secret(desired: Object, _live: Object) -> Object:
 
 def _role_binding(desired: Object, _live: Object) -> Object:
     subjects = desired.get("subjects")
-    if isinstance(subjects, list):
-        desired = {**desired, "subjects": [_subject(each) for each in subjects]}
-    return desired
-
-
-def _subject(subject: Any) -> Any:
-    named = dig(subject, "kind")
-    is_of_rbac = isinstance(named, str) and named in _SUBJECTS_OF_RBAC
-    return {"apiGroup": RBAC_GROUP, **subject} if is_of_rbac else subject
+    if not isinstance(subjects, list):
+        return desired
+    completed_subjects = [
+        {"apiGroup": RBAC_GROUP, **each} if dig(each, "kind") in _SUBJECTS_OF_RBAC else each
+        for each in subjects
+    ]
+    return {**desired, "subjects": completed_subjects}
 
 
 def _limit_range(desired: Object, _live: Object) -> Object:
@@ -262,26 +247,17 @@ def _limit(limit: Any) -> Any:
     return {**limit, **{k: v for k, v in (("default", default), ("defaultRequest", request)) if v}}
 
 
-def _quota(desired: Object, _live: Object) -> Object:
-    return _canonical(desired, "spec", "hard")
-
-
 def _canonical(obj: Object, *path: str) -> Object:
     """Return an object with the amounts of a map as servers write them: `1` for `1000m`."""
     amounts = dig(obj, *path)
     if not isinstance(amounts, dict):
         return obj
-    return put(obj, {name: _amount(raw) for name, raw in amounts.items()}, *path)
-
-
-def _amount(raw: Any) -> Any:
-    quantity = read(raw) if isinstance(raw, str | int | float) else None
-    return raw if quantity is None else str(quantity)
-
-
-def _carried(desired: Object, live: Object, field: str) -> Object:
-    value = live.get(field)
-    return drop(desired, field) if value is None else {**desired, field: value}
+    read_amounts = {
+        name: read(raw) if isinstance(raw, str | int | float) else None
+        for name, raw in amounts.items()
+    }
+    written = {name: str(each) for name, each in read_amounts.items() if each is not None}
+    return put(obj, amounts | written, *path)
 
 
 DEFAULT_RULES: Mapping[GroupVersionKind, Rule] = {
@@ -290,7 +266,9 @@ DEFAULT_RULES: Mapping[GroupVersionKind, Rule] = {
     GroupVersionKind("", "v1", "Service"): _service,
     GroupVersionKind("", "v1", "PersistentVolumeClaim"): _volume_claim,
     GroupVersionKind("", "v1", "PersistentVolume"): _volume,
-    GroupVersionKind("", "v1", "ResourceQuota"): _quota,
+    GroupVersionKind("", "v1", "ResourceQuota"): lambda desired, _: _canonical(
+        desired, "spec", "hard"
+    ),
     GroupVersionKind("", "v1", "Secret"): _secret,
     GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler"): _autoscaler,
     GroupVersionKind("rbac.authorization.k8s.io", "v1", "RoleBinding"): _role_binding,
@@ -349,24 +327,22 @@ def requested_ports(obj: Object) -> RequestedPorts:
     return {key: port for key, port in items if isinstance(port, int)}
 
 
+def _port_key(port: Object) -> str:
+    return f"{port.get('port')}/{port.get('protocol') or 'TCP'}"
+
+
 def _ports(service: Object) -> list[tuple[str, Object]]:
-    ports = dig(service, "spec", "ports")
-    listed = [port for port in ports if isinstance(port, dict)] if isinstance(ports, list) else []
-    return [(f"{port.get('port')}/{port.get('protocol') or 'TCP'}", port) for port in listed]
+    return [(_port_key(port), port) for port in maps_at(service, "spec", "ports")]
 
 
 def _with_ports(service: Object, node_ports: Mapping[str, int | None]) -> Object:
     """Return the Service with these node ports; None removes one."""
-    ports = [
-        _with_node_port(port, node_ports[key]) if key in node_ports else port
-        for key, port in _ports(service)
-    ]
+    ports = []
+    for key, port in _ports(service):
+        rest = {name: value for name, value in port.items() if name != "nodePort"}
+        number = node_ports.get(key)
+        ports.append(rest | ({"nodePort": number} if number else {}) if key in node_ports else port)
     return put(service, ports, "spec", "ports")
-
-
-def _with_node_port(port: Object, number: int | None) -> Object:
-    rest = {name: value for name, value in port.items() if name != "nodePort"}
-    return rest if number is None else {**rest, "nodePort": number}
 
 
 def _with_requests(service: Object, recorded: RequestedPorts) -> Object:
