@@ -53,14 +53,6 @@ from karmada_vc_agent.model.objects import (
     text_at,
     uid_of,
 )
-from karmada_vc_agent.model.vocabulary import (
-    APPLIED_ANNOTATION,
-    CLUSTER_LABEL,
-    RBAC_API,
-    RBAC_GROUP,
-    TENANT_ROLES,
-    is_ours,
-)
 from karmada_vc_agent.translation import rbac_rules
 from karmada_vc_agent.translation.context import Notice
 from karmada_vc_agent.translation.rbac_rules import Allow
@@ -80,7 +72,7 @@ _RESERVED = ("vc:", "vc-")
 
 
 BOUND = frozenset((vocabulary.ROLE, vocabulary.CLUSTER_ROLE))
-_LABELS = (CLUSTER_LABEL, vocabulary.NAMESPACE_LABEL)
+_LABELS = (vocabulary.CLUSTER_LABEL, vocabulary.NAMESPACE_LABEL)
 _ANNOTATIONS = frozenset((vocabulary.STAND_IN_ANNOTATION, vocabulary.WORK_ANNOTATION))
 BINDINGS = frozenset({vocabulary.ROLE_BINDING})
 """Kinds whose objects refer to a role."""
@@ -102,7 +94,7 @@ async def write_binding(
     if role is None:
         return await write()
     is_namespaced = role["kind"] == vocabulary.ROLE.kind
-    where, plural = f"/apis/{RBAC_API}", "clusterroles"
+    where, plural = f"/apis/{vocabulary.RBAC_API}", "clusterroles"
     if is_namespaced:
         where, plural = f"{where}/namespaces/{obj['metadata']['namespace']}", "roles"
     collection, user = f"{where}/{plural}", as_user if is_namespaced else ""
@@ -114,7 +106,9 @@ async def write_binding(
     except NotFoundError as error:
         # kube-apiserver 1.34.4 says `rolebindings… "<name of the role>" not found`.
         name, missing = role["metadata"]["name"], error
-        if name.startswith(_RESERVED) or f'.{RBAC_GROUP} "{name}" not found' not in str(error):
+        if name.startswith(_RESERVED) or f'.{vocabulary.RBAC_GROUP} "{name}" not found' not in str(
+            error
+        ):
             raise
     try:
         made = await host.create(collection, role, user)
@@ -154,11 +148,11 @@ def _stand_in(binding: Object) -> Object | None:
         return None  # the common case, on each write
     kind, name = text_at(binding, "roleRef", "kind"), text_at(binding, "roleRef", "name")
     is_role, marks = kind == vocabulary.ROLE.kind, labels_of(binding)
-    if not name or "/" in name or GroupKind(RBAC_GROUP, kind) not in BOUND:
+    if not name or "/" in name or GroupKind(vocabulary.RBAC_GROUP, kind) not in BOUND:
         return None  # the server knows no role with such a name
-    if not is_role and name in TENANT_ROLES.values():
+    if not is_role and name in vocabulary.TENANT_ROLES.values():
         return None
-    copied = _LABELS if is_role else (CLUSTER_LABEL,)
+    copied = _LABELS if is_role else (vocabulary.CLUSTER_LABEL,)
     labels = {key: marks[key] for key in copied if key in marks}
     metadata: Object = {"name": name, "labels": labels | {vocabulary.MANAGED_LABEL: "true"}}
     if is_role:
@@ -166,7 +160,7 @@ def _stand_in(binding: Object) -> Object | None:
     metadata["annotations"] = {vocabulary.STAND_IN_ANNOTATION: "true"}
     if work := annotations_of(binding).get(vocabulary.WORK_ANNOTATION):
         metadata["annotations"][vocabulary.WORK_ANNOTATION] = work
-    return {"apiVersion": RBAC_API, "kind": kind, "metadata": metadata, "rules": []}
+    return {"apiVersion": vocabulary.RBAC_API, "kind": kind, "metadata": metadata, "rules": []}
 
 
 def is_stand_in(obj: Object) -> bool:
@@ -486,7 +480,7 @@ _DECIDES_DELETION = ("apiVersion", "kind", "metadata")
 
 
 def _cluster_of(desired: Object) -> str:
-    return labels_of(desired).get(CLUSTER_LABEL, "")
+    return labels_of(desired).get(vocabulary.CLUSTER_LABEL, "")
 
 
 def _content(desired: Object) -> str:
@@ -495,11 +489,13 @@ def _content(desired: Object) -> str:
 
 
 def _unmarked(obj: Object) -> Object:
-    return drop(obj, "metadata", "annotations", APPLIED_ANNOTATION)
+    return drop(obj, "metadata", "annotations", vocabulary.APPLIED_ANNOTATION)
 
 
 def _has_our_marks(desired: Object, live: Object) -> bool:
     """Return whether our annotations are unmodified; they affect neither generation nor labels."""
     live_marks = annotations_of(live)
     desired_marks = annotations_of(desired).items()
-    return all(live_marks.get(key) == value for key, value in desired_marks if is_ours(key))
+    return all(
+        live_marks.get(key) == value for key, value in desired_marks if vocabulary.is_ours(key)
+    )

@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.store import is_echo
-from karmada_vc_agent.model import vocabulary
+from karmada_vc_agent.model import virtual_cluster, vocabulary
 from karmada_vc_agent.model.objects import (
     NAMESPACE,
     OBJECT_BYTES,
@@ -35,16 +35,7 @@ from karmada_vc_agent.model.objects import (
     parse_api_version,
     uid_of,
 )
-from karmada_vc_agent.model.virtual_cluster import (
-    BYTES_BOUND,
-    HOST_BYTES_BOUND,
-    KINDS_BOUND,
-    MANIFESTS_BOUND,
-    SHARED_OBJECTS_BOUND,
-    WORKS_BOUND,
-    Bounds,
-    VirtualCluster,
-)
+from karmada_vc_agent.model.virtual_cluster import Bounds, VirtualCluster
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, WITH_PODS, WORK_ANNOTATION, WorkShape
 from karmada_vc_agent.translation.guards import HOLDERS
 from karmada_vc_agent.translation.kind_policy import Code, Refusal
@@ -201,21 +192,25 @@ class BoundedWorks:
         if entry is None:
             return ""
         if not self._is_small(entry):
-            return MANIFESTS_BOUND
+            return virtual_cluster.MANIFESTS_BOUND
         if entry.rank < self._cut:
             return ""
         count = bisect_left(self._line, self._cut)
-        return WORKS_BOUND if 0 < self.bounds.works <= count else BYTES_BOUND
+        return (
+            virtual_cluster.WORKS_BOUND
+            if 0 < self.bounds.works <= count
+            else virtual_cluster.BYTES_BOUND
+        )
 
     def met(self) -> list[str]:
         """Return the bounds that are exceeded now."""
         exceeded = [self.problem(self._cut[1])] if self._cut != _END else []
         if len(self._line) < len(self._entries):
-            exceeded.append(MANIFESTS_BOUND)
+            exceeded.append(virtual_cluster.MANIFESTS_BOUND)
         if 0 < self.bounds.kinds < self.kinds.count(self._cut):
-            exceeded.append(KINDS_BOUND)
+            exceeded.append(virtual_cluster.KINDS_BOUND)
         if 0 < self.bounds.shared_objects < self.shared.count(self._cut):
-            exceeded.append(SHARED_OBJECTS_BOUND)
+            exceeded.append(virtual_cluster.SHARED_OBJECTS_BOUND)
         return exceeded
 
     def _is_small(self, entry: _Entry) -> bool:
@@ -265,11 +260,11 @@ def keep_all(_cluster: str, _uid: str, status: Object) -> Object:
 
 
 _AMOUNTS = {
-    WORKS_BOUND: "{0.works} Works",
-    BYTES_BOUND: "{0.bytes} bytes of memory for the manifests of its Works",
-    MANIFESTS_BOUND: "{0.manifests_per_work} manifests in one Work",
-    KINDS_BOUND: "{0.kinds} kinds",
-    SHARED_OBJECTS_BOUND: "{0.shared_objects} shared objects",
+    virtual_cluster.WORKS_BOUND: "{0.works} Works",
+    virtual_cluster.BYTES_BOUND: "{0.bytes} bytes of memory for the manifests of its Works",
+    virtual_cluster.MANIFESTS_BOUND: "{0.manifests_per_work} manifests in one Work",
+    virtual_cluster.KINDS_BOUND: "{0.kinds} kinds",
+    virtual_cluster.SHARED_OBJECTS_BOUND: "{0.shared_objects} shared objects",
 }
 
 
@@ -389,10 +384,10 @@ class WorkBounds:
         if line is None or kind is None:
             return None
         if not line.kinds.is_in(kind):
-            return _refusal(line.bounds, KINDS_BOUND)
+            return _refusal(line.bounds, virtual_cluster.KINDS_BOUND)
         name = shared_name(manifest, kind) if self.is_shared(kind) else None
         if name is not None and not line.shared.is_in(name):
-            return _refusal(line.bounds, SHARED_OBJECTS_BOUND)
+            return _refusal(line.bounds, virtual_cluster.SHARED_OBJECTS_BOUND)
         return None
 
     def met(self) -> Iterable[tuple[str, str]]:
@@ -443,7 +438,7 @@ def _text(bounds: Bounds, bound: str) -> str:
 
 def _refusal(bounds: Bounds, bound: str) -> Refusal:
     which, help_text = "older Works have them", "delete what is not needed"
-    if bound == MANIFESTS_BOUND:
+    if bound == virtual_cluster.MANIFESTS_BOUND:
         which, help_text = "it has more", "divide it"
     detail = f"{_text(bounds, bound)}, and {which}; {help_text}, or have bounds.{bound} raised"
     return Refusal(Code.BOUND_EXCEEDED, "", detail)
@@ -598,7 +593,7 @@ class KeptObjects(RawCodec):
         """Return (virtual cluster, bound) of those that have more than is kept."""
         for cluster, account in self._accounts.items():
             if cluster in self._virtual_clusters and account.over:
-                yield cluster, HOST_BYTES_BOUND
+                yield cluster, virtual_cluster.HOST_BYTES_BOUND
 
 
 def held_bytes(obj: Object) -> int:

@@ -30,20 +30,10 @@ from karmada_vc_agent.kube.errors import (
     Need,
     NotFoundError,
 )
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, gvk_of, labels_of
 from karmada_vc_agent.model.user_text import JOIN_OF_THIS_VERSION
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
-from karmada_vc_agent.model.vocabulary import (
-    AGENT_LABEL,
-    CLUSTER_LABEL,
-    NAMESPACE_ADMIN,
-    NAMESPACE_LABEL,
-    RBAC_API,
-    RBAC_GROUP,
-    RELEASING_ANNOTATION,
-    namespace_role,
-    service_account_of,
-)
 from karmada_vc_agent.translation.context import TranslationSettings
 from karmada_vc_agent.translation.namespace_defaults import (
     DEFAULT_KINDS,
@@ -62,11 +52,11 @@ ASK_AGAIN_S = 0.05
 REMEMBERED = 16_384
 """Namespaces whose rights are recorded; one that is forgotten costs its next claim three reviews.
 """
-_GVK = GroupVersionKind(RBAC_GROUP, "v1", "RoleBinding")
+_GVK = GroupVersionKind(vocabulary.RBAC_GROUP, "v1", "RoleBinding")
 BINDINGS = Resource(_GVK, "rolebindings", namespaced=True, verbs=frozenset(("list", "watch")))
 _PROOFS = (
     *(("delete", "", "configmaps"), ("get", "", "secrets")),
-    ("create", RBAC_GROUP, "rolebindings"),
+    ("create", vocabulary.RBAC_GROUP, "rolebindings"),
 )
 """Verb, group and resource of rights that only the agent's role in a namespace grants."""
 _Versions = tuple[str | None, ...]
@@ -88,9 +78,9 @@ class NamespaceRights:
         self._store_of = store_of
         self._agent = agent
         of_kinds, own = own_bindings(agent)
-        self._roles = {own: namespace_role(agent)}
+        self._roles = {own: vocabulary.namespace_role(agent)}
         if follows_kinds:
-            self._roles[of_kinds] = NAMESPACE_ADMIN
+            self._roles[of_kinds] = vocabulary.NAMESPACE_ADMIN
         self._clock = clock
         self._account = ""
         self._held: LRUCache[HostNamespace, tuple[str, _Versions]] = LRUCache(REMEMBERED)
@@ -113,7 +103,11 @@ class NamespaceRights:
             return
         self._account = self._account or await own_user_name(self._host)
         deadline = self._clock() + HELD_WITHIN_S
-        labels = {CLUSTER_LABEL: cluster, NAMESPACE_LABEL: virtual, AGENT_LABEL: self._agent}
+        labels = {
+            vocabulary.CLUSTER_LABEL: cluster,
+            vocabulary.NAMESPACE_LABEL: virtual,
+            vocabulary.AGENT_LABEL: self._agent,
+        }
         bindings = [
             await self._bind(_binding(name, role, self._account, labels, host), deadline)
             for name, role in self._roles.items()
@@ -181,14 +175,14 @@ def own_bindings(agent: str) -> tuple[str, str]:
 def _binding(
     name: str, role: str, user: str, labels: Mapping[str, str], host: HostNamespace
 ) -> Object:
-    subject: Object = {"apiGroup": RBAC_GROUP, "kind": "User", "name": user}
-    if account := service_account_of(user):
+    subject: Object = {"apiGroup": vocabulary.RBAC_GROUP, "kind": "User", "name": user}
+    if account := vocabulary.service_account_of(user):
         subject = {"kind": "ServiceAccount", "name": account[1], "namespace": account[0]}
     return {
-        "apiVersion": RBAC_API,
+        "apiVersion": vocabulary.RBAC_API,
         "kind": "RoleBinding",
         "metadata": {"name": name, "namespace": host, "labels": dict(labels)},
-        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role},
+        "roleRef": {"apiGroup": vocabulary.RBAC_GROUP, "kind": "ClusterRole", "name": role},
         "subjects": [subject],
     }
 
@@ -296,11 +290,11 @@ class DefaultObjects:
         return live
 
     def _observe(self, resource: Resource, live: Object) -> None:
-        if CLUSTER_LABEL in labels_of(live):  # otherwise no informer has it
+        if vocabulary.CLUSTER_LABEL in labels_of(live):  # otherwise no informer has it
             self._objects.observe(resource, live)
 
 
-_MARK: Object = {"metadata": {"annotations": {RELEASING_ANNOTATION: "true"}}}
+_MARK: Object = {"metadata": {"annotations": {vocabulary.RELEASING_ANNOTATION: "true"}}}
 
 
 async def begin_release(host: ApiClient, live: Object, agent: str, as_user: str = "") -> Object:
@@ -326,7 +320,9 @@ async def end_release(host: ApiClient, live: Object, agent: str, as_user: str = 
             own, each = obj["metadata"]["name"], resource.gvk
             # What is of the claim, not of a Work; it may lack our labels.
             is_converted = each == BINDINGS.gvk and own.startswith(CONVERTED_PREFIX)
-            if is_converted or (own in DEFAULT_KINDS[each] and CLUSTER_LABEL in labels_of(obj)):
+            if is_converted or (
+                own in DEFAULT_KINDS[each] and vocabulary.CLUSTER_LABEL in labels_of(obj)
+            ):
                 with suppress(NotFoundError):
                     await host.delete(resource.path(name, own))
     for binding in own_bindings(agent):

@@ -38,15 +38,6 @@ from karmada_vc_agent.model.objects import (
     uid_of,
 )
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
-from karmada_vc_agent.model.vocabulary import (
-    ADOPTED_ANNOTATION,
-    ALLOW_ADOPTION_ANNOTATION,
-    CLUSTER_LABEL,
-    NAMESPACE_LABEL,
-    NODE_SELECTOR_ANNOTATION,
-    WORK_ANNOTATION,
-    is_ours,
-)
 from karmada_vc_agent.translation.context import TranslationSettings
 from karmada_vc_agent.translation.kind_policy import Code, RefusedError
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent, pod_security_changes
@@ -207,11 +198,11 @@ class NamespaceWriter:
         """Correct what the host decides by: the node selector, the Pod Security level."""
         name = live["metadata"]["name"]
         desired = annotations_of(claimed_namespace(vc, namespace, self.settings, ""))
-        selector = desired[NODE_SELECTOR_ANNOTATION]
-        if annotations_of(live).get(NODE_SELECTOR_ANNOTATION) != selector:
+        selector = desired[vocabulary.NODE_SELECTOR_ANNOTATION]
+        if annotations_of(live).get(vocabulary.NODE_SELECTOR_ANNOTATION) != selector:
             extra = {"virtual_cluster": vc.name, "namespace": name, "selector": selector}
             _log.info("Correcting node selector of namespace", extra=extra)
-            patch = {"metadata": {"annotations": {NODE_SELECTOR_ANNOTATION: selector}}}
+            patch = {"metadata": {"annotations": {vocabulary.NODE_SELECTOR_ANNOTATION: selector}}}
             await self._patch(live, patch)
         if changes := pod_security_changes(live, vc):
             await self._patch(live, {"metadata": changes})
@@ -335,7 +326,7 @@ class NamespaceWriter:
         """
         extra = {"virtual_cluster": vc.name, "namespace": live["metadata"]["name"]}
         _log.info("Taking over namespace of a former name", extra=extra)
-        labels, annotations = {CLUSTER_LABEL: vc.name}, {WORK_ANNOTATION: ""}
+        labels, annotations = {vocabulary.CLUSTER_LABEL: vc.name}, {vocabulary.WORK_ANNOTATION: ""}
         await self._patch(live, {"metadata": {"labels": labels, "annotations": annotations}})
 
     async def _create_or_adopt(
@@ -359,7 +350,7 @@ class NamespaceWriter:
 
     async def _adopt(self, vc: VirtualCluster, desired_namespace: Object, live: Object) -> Object:
         name = live["metadata"]["name"]
-        allowed = annotations_of(live).get(ALLOW_ADOPTION_ANNOTATION) == vc.name
+        allowed = annotations_of(live).get(vocabulary.ALLOW_ADOPTION_ANNOTATION) == vc.name
         if not allowed and name not in vc.adopt_namespaces:
             detail = (
                 "its host namespace exists and is not claimed by any virtual cluster; an "
@@ -367,13 +358,17 @@ class NamespaceWriter:
             )
             raise _refused(Code.NAMESPACE_NOT_OWNED, detail, name)
         _log.info("Adopting namespace", extra={"virtual_cluster": vc.name, "namespace": name})
-        selector = annotations_of(desired_namespace)[NODE_SELECTOR_ANNOTATION]
+        selector = annotations_of(desired_namespace)[vocabulary.NODE_SELECTOR_ANNOTATION]
         annotations: dict[str, str | None] = {
             **dict.fromkeys(_OF_OTHERS & annotations_of(live).keys()),
-            ADOPTED_ANNOTATION: "true",
-            NODE_SELECTOR_ANNOTATION: selector,
+            vocabulary.ADOPTED_ANNOTATION: "true",
+            vocabulary.NODE_SELECTOR_ANNOTATION: selector,
         }
-        labels = {key: value for key, value in labels_of(desired_namespace).items() if is_ours(key)}
+        labels = {
+            key: value
+            for key, value in labels_of(desired_namespace).items()
+            if vocabulary.is_ours(key)
+        }
         patch = {"metadata": {"labels": labels, "annotations": annotations}}
         return await self.host.patch_same(_path(name), live, patch)
 
@@ -421,9 +416,9 @@ def keys_of_object(
     """Yield the virtual namespace of a default object that changed."""
     obj = new or old or {}
     labels = labels_of(obj)
-    cluster = labels.get(CLUSTER_LABEL, "")
+    cluster = labels.get(vocabulary.CLUSTER_LABEL, "")
     if cluster in virtual_clusters and gvk_of(obj) in namespace_content.RESOURCES:
-        yield cluster, VirtualNamespace(labels.get(NAMESPACE_LABEL, ""))
+        yield cluster, VirtualNamespace(labels.get(vocabulary.NAMESPACE_LABEL, ""))
 
 
 async def reconcile_namespace(

@@ -37,27 +37,14 @@ from karmada_vc_agent.model.objects import (
 from karmada_vc_agent.model.quantity import WindowState
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.vocabulary import WORK_ANNOTATION, cluster_of_execution_namespace
+from karmada_vc_agent.translation import restore
 from karmada_vc_agent.translation.context import Notice, TranslationContext
 from karmada_vc_agent.translation.kind_policy import CONTENT_REFUSALS, Code, Refusal, RefusedError
-from karmada_vc_agent.translation.restore import (
-    assert_placement,
-    names_of,
-    restore,
-    restore_text,
-    restore_texts,
-)
 from karmada_vc_agent.translation.translate import MAX_LEVELS, Converted, HostObject, Skipped
+from karmada_vc_agent.work import works
 from karmada_vc_agent.work.host_objects import Applied, Check, is_stand_in
 from karmada_vc_agent.work.rules.ownership import conflict_text
-from karmada_vc_agent.work.works import (
-    ManifestStatus,
-    WorkKey,
-    aggregate,
-    applied_of,
-    dispatching_of,
-    is_listed,
-    manifest_status,
-)
+from karmada_vc_agent.work.works import ManifestStatus, WorkKey
 
 Dependency = str | tuple[Hashable, ...]
 """What may change: a virtual cluster, by its name; `(name,)` of a host namespace, NodeGroup, shared
@@ -205,7 +192,7 @@ class Target:
         """Return the function that asserts the rules on an object again after Retain."""
 
         def check(retained: Object, live: Object | None) -> Object:
-            asserted = assert_placement(retained, translated, live, self.context)
+            asserted = restore.assert_placement(retained, translated, live, self.context)
             if isinstance(asserted, Refusal):
                 raise RefusedError(asserted.code, asserted.path, asserted.detail)
             return asserted.obj
@@ -307,8 +294,8 @@ class WorkEvents:
 
     def dispatching(self, work: Object, condition: Condition) -> None:
         """Report the condition Dispatching if it changed."""
-        before = dispatching_of(work.get("status"))
-        if is_listed(work) and (before is None or before["status"] != condition["status"]):
+        before = works.dispatching_of(work.get("status"))
+        if works.is_listed(work) and (before is None or before["status"] != condition["status"]):
             text = condition["message"]
             self._recorder.record(EXECUTION, work, NORMAL, "WorkDispatching", text)
 
@@ -468,25 +455,25 @@ async def reflect(
 ) -> Reflection:
     """Read the status of the object of one manifest; live: the host object."""
     cluster = context.vc.name
-    virtual, names = restore(live, context), names_of(live, context)
+    virtual, names = restore.restore(live, context), restore.names_of(live, context)
     manifest, ordinal = item.manifest, item.ordinal
     before = _entry(work, ordinal)
     try:
         status = await interpreter.reflect_status(cluster, virtual)
     except InterpretationError as error:
-        problem = restore_text(str(error), names)
+        problem = restore.restore_text(str(error), names)
         events.reflected(work, manifest, problem)
         return None, problem, hook_dependency(cluster, error)
     problem, dependency = "", None
     try:
         health: str = await interpreter.interpret_health(cluster, virtual)
     except InterpretationError as error:
-        health, problem = UNKNOWN, restore_text(str(error), names)
+        health, problem = UNKNOWN, restore.restore_text(str(error), names)
         dependency = hook_dependency(cluster, error)
     too_deep = size_of(status, MAX_LEVELS) is None
-    status = None if too_deep else restore_texts(status, names)
-    entry = manifest_status(ordinal, manifest, status, health)
-    if entry != before and is_listed(work):
+    status = None if too_deep else restore.restore_texts(status, names)
+    entry = works.manifest_status(ordinal, manifest, status, health)
+    if entry != before and works.is_listed(work):
         events.reflected(work, manifest, _TOO_DEEP if too_deep else None)
         if interpreter.interprets_health(gvk_of(virtual)):
             events.interpreted(work, manifest, health, problem or None)
@@ -584,8 +571,8 @@ def report_sync(
 
     is_new: the Work changed since its last sync.
     """
-    before = applied_of(work.get("status"))
-    if not is_listed(work):
+    before = works.applied_of(work.get("status"))
+    if not works.is_listed(work):
         return
     if outcome.was_recreated and not is_new:
         # On the templates only, as Karmada does: the Work did not change.
@@ -610,6 +597,6 @@ def _report_manifests(events: WorkEvents, cluster: str, outcome: WorkOutcome, wo
                 events.warned(work, done.code, done.text)
             events.not_applied(manifest, cluster, done.text)
     if outcome.errors:
-        events.sync_failed(work, cluster, aggregate(outcome.errors))
+        events.sync_failed(work, cluster, works.aggregate(outcome.errors))
     elif not outcome.waiting:
         events.synced(work, cluster)

@@ -29,6 +29,7 @@ from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.kube.flows import ALONE, Supervisor, measured
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store, is_echo
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
@@ -40,11 +41,6 @@ from karmada_vc_agent.model.objects import (
     uid_of,
 )
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.model.vocabulary import (
-    cluster_of_execution_namespace,
-    execution_namespace,
-    work_name,
-)
 from karmada_vc_agent.translation.guards import shared_names
 from karmada_vc_agent.work.memory_bounds import NOT_MEASURED, WorkBounds, WorkCodec
 from karmada_vc_agent.work.reporting import Dependency, kind_dependency
@@ -153,7 +149,7 @@ class WorkWatches:
         return cluster in self._covered
 
     def _watch(self, group: asyncio.TaskGroup, cluster: str, store: Store[Object]) -> None:
-        path = work_path(execution_namespace(cluster)) if cluster else ALL_WORKS_PATH
+        path = work_path(vocabulary.execution_namespace(cluster)) if cluster else ALL_WORKS_PATH
         reflector = self._reflectors[cluster] = Reflector(self._hub, path, store.codec, store)
 
         async def run() -> None:
@@ -256,7 +252,7 @@ class AffectedWorks:
     def by_id(self, work: str) -> list[WorkKey]:
         """Return the key of `<execution namespace>/<name>`, None if its cluster is not served."""
         namespace, _, name = work.partition("/")
-        cluster = cluster_of_execution_namespace(namespace) or ""
+        cluster = vocabulary.cluster_of_execution_namespace(namespace) or ""
         return [(cluster, name)] if cluster in self.virtual_clusters else []
 
     def of_clusters(self, clusters: Iterable[str]) -> Iterator[WorkKey]:
@@ -267,7 +263,7 @@ class AffectedWorks:
         """Yield the Works in the namespaces of a deleted Work: they may wait for its deletion."""
         if old is not None and new is None:
             for namespace in namespaces_used(old):
-                yield cluster, work_name("Namespace", namespace, "")
+                yield cluster, vocabulary.work_name("Namespace", namespace, "")
 
     def by_cluster(self, old: Object | None, new: Object | None) -> Iterator[WorkKey]:
         """Yield the Works of a Cluster that is being deleted."""
@@ -287,7 +283,7 @@ class AffectedWorks:
         for claim in _changed_claims(old, new):
             if claim.cluster in self.virtual_clusters:
                 # Its Work, if there is one, takes over a namespace that was claimed on demand.
-                yield claim.cluster, work_name("Namespace", claim.namespace, "")
+                yield claim.cluster, vocabulary.work_name("Namespace", claim.namespace, "")
                 for work in self.depending_on_claims(claim.cluster):
                     yield from self.by_id(work)
 

@@ -14,6 +14,7 @@ from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ApiError, InvalidError, UnwritableError
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
@@ -26,14 +27,6 @@ from karmada_vc_agent.model.objects import (
     maps_at,
     text_at,
     uid_of,
-)
-from karmada_vc_agent.model.vocabulary import (
-    BINDING_LABELS,
-    BINDING_NAMESPACE_ANNOTATION,
-    CLUSTER_BINDING_NAME_ANNOTATION,
-    cluster_of_execution_namespace,
-    execution_namespace,
-    is_karmada_key,
 )
 
 APPLIED = "Applied"
@@ -298,7 +291,7 @@ def work_path(namespace: str, name: str = "", subresource: str = "") -> str:
 def key_of_work(work: Object) -> WorkKey:
     """Return the key of a Work in an execution namespace."""
     metadata = work["metadata"]
-    return cluster_of_execution_namespace(metadata["namespace"]) or "", metadata["name"]
+    return vocabulary.cluster_of_execution_namespace(metadata["namespace"]) or "", metadata["name"]
 
 
 def id_of_work(work: Object) -> str:
@@ -331,7 +324,7 @@ def is_listed(work: Object) -> bool:
 
 def is_of_cluster(work: Object | None, cluster: Object | None) -> bool:
     """Return whether a Work is of a Cluster itself, not of a binding (contract 10.6)."""
-    if work is None or cluster is None or labels_of(work).keys() & set(BINDING_LABELS):
+    if work is None or cluster is None or labels_of(work).keys() & set(vocabulary.BINDING_LABELS):
         return False
     owners = maps_at(work, "metadata", "ownerReferences")
     owned = ("Cluster", cluster["metadata"]["uid"])
@@ -344,9 +337,9 @@ def binding_namespace(work: Object | None) -> str | None:
     Only Karmada writes it; policies that override change the manifests, not the Work.
     """
     annotations = annotations_of(work or {})
-    if CLUSTER_BINDING_NAME_ANNOTATION in annotations:
+    if vocabulary.CLUSTER_BINDING_NAME_ANNOTATION in annotations:
         return ""
-    return annotations.get(BINDING_NAMESPACE_ANNOTATION)
+    return annotations.get(vocabulary.BINDING_NAMESPACE_ANNOTATION)
 
 
 def is_preserved(work: Object) -> bool:
@@ -377,7 +370,9 @@ def trim(work: Object, measure: Measure, namespaces_at_most: int | None = None) 
     namespaces = sorted(namespaces_used(work))[:namespaces_at_most]
     work["metadata"] = {key: metadata[key] for key in _KEPT_METADATA if key in metadata}
     labels = labels_of({"metadata": metadata})
-    work["metadata"]["labels"] = {k: text for k, text in labels.items() if is_karmada_key(k)}
+    work["metadata"]["labels"] = {
+        k: text for k, text in labels.items() if vocabulary.is_karmada_key(k)
+    }
     flags = {k: v for k, v in spec.items() if v is True} if isinstance(spec, dict) else {}
     manifests = [{"metadata": {"namespace": namespace}} for namespace in namespaces]
     work["spec"] = {**flags, "workload": {"manifests": manifests, _TRIMMED: measure}}
@@ -405,12 +400,14 @@ class Works:
     def get(self, cluster: str, name: str) -> Object | None:
         """Return one Work."""
         store = self._stores.get(cluster)
-        return store.get(execution_namespace(cluster), name) if store is not None else None
+        return (
+            store.get(vocabulary.execution_namespace(cluster), name) if store is not None else None
+        )
 
     def by_id(self, work_id: str) -> Object | None:
         """Return the Work `<execution namespace>/<name>`."""
         namespace, _, name = work_id.partition("/")
-        return self.get(cluster_of_execution_namespace(namespace) or "", name)
+        return self.get(vocabulary.cluster_of_execution_namespace(namespace) or "", name)
 
     def store(self, cluster: str) -> Store[Object] | None:
         """Return the store with the Works of a virtual cluster."""
@@ -418,12 +415,12 @@ class Works:
 
     def store_of_namespace(self, namespace: str) -> Store[Object] | None:
         """Return the store with the Works of an execution namespace."""
-        cluster = cluster_of_execution_namespace(namespace)
+        cluster = vocabulary.cluster_of_execution_namespace(namespace)
         return self._stores.get(cluster) if cluster else None
 
     def of(self, cluster: str) -> list[Object]:
         """Return all Works of a virtual cluster."""
-        namespace = execution_namespace(cluster)
+        namespace = vocabulary.execution_namespace(cluster)
         stored = self._stores.get(cluster) or ()
         return [work for work in stored if work["metadata"].get("namespace") == namespace]
 
@@ -434,7 +431,7 @@ class Works:
     def unreadable(self, cluster: str) -> list[str]:
         """Return the names of Works that exist but cannot be read; "" for one without a name."""
         store = self._stores.get(cluster)
-        own = execution_namespace(cluster)
+        own = vocabulary.execution_namespace(cluster)
         names = []
         for key in store.unreadable if store is not None else ():
             if key is None:
@@ -448,7 +445,7 @@ class Works:
         store = self._stores.get(cluster)
         if store is None:
             return []
-        own = execution_namespace(cluster)
+        own = vocabulary.execution_namespace(cluster)
         users = store.by_index(self.NAMESPACE_INDEX, namespace)
         return [work for work in users if work["metadata"].get("namespace") == own]
 

@@ -18,12 +18,6 @@ from karmada_vc_agent.model.objects import (
     maps_at,
     text_at,
 )
-from karmada_vc_agent.model.vocabulary import (
-    BY_GATEWAY_ANNOTATION,
-    CLUSTER_LABEL,
-    WORK_ANNOTATION,
-    execution_namespace,
-)
 
 _CONFLICT_OVERWRITE = "overwrite"
 
@@ -198,9 +192,9 @@ def work_of(live: Object) -> str:
     """
     if _is_controlled(live):
         return ""
-    namespace, _, name = annotations_of(live).get(WORK_ANNOTATION, "").partition("/")
-    cluster = labels_of(live).get(CLUSTER_LABEL, "")
-    return name if cluster and namespace == execution_namespace(cluster) else ""
+    namespace, _, name = annotations_of(live).get(vocabulary.WORK_ANNOTATION, "").partition("/")
+    cluster = labels_of(live).get(vocabulary.CLUSTER_LABEL, "")
+    return name if cluster and namespace == vocabulary.execution_namespace(cluster) else ""
 
 
 def is_orphan(live: Object, works: Container[str]) -> bool:
@@ -227,7 +221,7 @@ def is_orphaned_namespace(namespace: str, needed: Container[str]) -> bool:
 def is_of_tenants(namespace: Object) -> bool:
     """Return whether a claimed host namespace was made by the gateway, and no Work claims it."""
     marks = annotations_of(namespace)
-    return BY_GATEWAY_ANNOTATION in marks and not marks.get(WORK_ANNOTATION)
+    return vocabulary.BY_GATEWAY_ANNOTATION in marks and not marks.get(vocabulary.WORK_ANNOTATION)
 
 
 def is_foreign(gvk: GroupVersionKind, live: Object, cluster: str) -> bool:
@@ -236,7 +230,7 @@ def is_foreign(gvk: GroupVersionKind, live: Object, cluster: str) -> bool:
     A volume claim of a StatefulSet is foreign: it may hold the only copy of data.
     """
     return not (
-        labels_of(live).get(CLUSTER_LABEL) == cluster
+        labels_of(live).get(vocabulary.CLUSTER_LABEL) == cluster
         or _is_controlled(live)
         or IN_EVERY_NAMESPACE.get(gvk.group_kind) == live["metadata"]["name"]
     )

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
@@ -26,13 +27,6 @@ from karmada_vc_agent.model.objects import (
     put,
 )
 from karmada_vc_agent.model.quantity import read
-from karmada_vc_agent.model.vocabulary import (
-    NAMESPACE_NAME_LABEL,
-    NODE_PORTS_ANNOTATION,
-    RBAC_GROUP,
-    SELECTED_NODE_ANNOTATION,
-    SERVICE_ACCOUNT_TOKEN,
-)
 
 _SERVER_METADATA = frozenset(
     (
@@ -77,7 +71,7 @@ def _prune_job(obj: Object) -> Object:
 
 def _prune_secret(obj: Object) -> Object:
     """Leave out the data of a ServiceAccount's token."""
-    if obj.get("type") != SERVICE_ACCOUNT_TOKEN:
+    if obj.get("type") != vocabulary.SERVICE_ACCOUNT_TOKEN:
         return obj
     obj = drop(obj, "metadata", "annotations", "kubernetes.io/service-account.uid")
     return put(obj, None, "data")
@@ -102,7 +96,7 @@ def _prune_service(obj: Object) -> Object:
 
 def _prune_volume_claim(obj: Object) -> Object:
     """Leave out the annotation `volume.kubernetes.io/selected-node`."""
-    return drop(obj, "metadata", "annotations", SELECTED_NODE_ANNOTATION)
+    return drop(obj, "metadata", "annotations", vocabulary.SELECTED_NODE_ANNOTATION)
 
 
 PRUNE_RULES: Mapping[str, Callable[[Object], Object]] = {
@@ -135,7 +129,7 @@ def completed(desired: Object, live: Object) -> Object:
 def _namespace(desired: Object, live: Object) -> Object:
     """Only a subresource changes `spec.finalizers`; the server labels it with its name."""
     name = dig(desired, "metadata", "name")
-    desired = put(desired, name, "metadata", "labels", NAMESPACE_NAME_LABEL)
+    desired = put(desired, name, "metadata", "labels", vocabulary.NAMESPACE_NAME_LABEL)
     spec = live.get("spec")
     return drop(desired, "spec") if spec is None else {**desired, "spec": spec}
 
@@ -220,7 +214,9 @@ def _role_binding(desired: Object, _live: Object) -> Object:
     if not isinstance(subjects, list):
         return desired
     completed_subjects = [
-        {"apiGroup": RBAC_GROUP, **each} if dig(each, "kind") in _SUBJECTS_OF_RBAC else each
+        {"apiGroup": vocabulary.RBAC_GROUP, **each}
+        if dig(each, "kind") in _SUBJECTS_OF_RBAC
+        else each
         for each in subjects
     ]
     return {**desired, "subjects": completed_subjects}
@@ -298,7 +294,7 @@ def without_ports(desired: Object, taken: frozenset[int]) -> Object:
 
 def keep_assigned(desired: Object, live: Object | None) -> Object:
     """Return a Service that keeps the assigned ports in place of those it still requests."""
-    if live is None or NODE_PORTS_ANNOTATION not in annotations_of(live):
+    if live is None or vocabulary.NODE_PORTS_ANNOTATION not in annotations_of(live):
         return desired
     got = {key: port.get("nodePort") for key, port in _ports(live)}
     current = {key: port.get("nodePort") for key, port in _ports(desired)}
@@ -320,7 +316,7 @@ def reassigned_ports(live: Object) -> list[tuple[int, int]]:
 def requested_ports(obj: Object) -> RequestedPorts:
     """Return the requests recorded on a Service, without malformed ones."""
     try:
-        recorded = json.loads(annotations_of(obj).get(NODE_PORTS_ANNOTATION, "{}"))
+        recorded = json.loads(annotations_of(obj).get(vocabulary.NODE_PORTS_ANNOTATION, "{}"))
     except ValueError:
         return {}
     items = recorded.items() if isinstance(recorded, dict) else ()
@@ -347,4 +343,4 @@ def _with_ports(service: Object, node_ports: Mapping[str, int | None]) -> Object
 
 def _with_requests(service: Object, recorded: RequestedPorts) -> Object:
     text = json.dumps(recorded, sort_keys=True)
-    return put(service, text, "metadata", "annotations", NODE_PORTS_ANNOTATION)
+    return put(service, text, "metadata", "annotations", vocabulary.NODE_PORTS_ANNOTATION)
