@@ -107,10 +107,7 @@ class WorkStatuses:
     def report(
         self, work: Object, conditions: list[Condition], entries: list[ManifestStatus]
     ) -> None:
-        """Have conditions and entries written if anything differs.
-
-        Nothing of a Work of the checkpoint: the hub's list has every Work synced again.
-        """
+        """Have conditions and entries written if they differ; not of a checkpoint's Work."""
         if not is_listed(work):
             return
         key = key_of_work(work)
@@ -132,10 +129,7 @@ class WorkStatuses:
         self._reports.pop(key, None)
 
     async def whole(self, work: Object) -> Object | None:
-        """Return a Work in full; None if it was deleted or replaced.
-
-        A copy, since the stored one may be trimmed meanwhile.
-        """
+        """Return a copy of a Work in full; None if it was deleted or replaced."""
         if not is_trimmed(work):
             return dict(work)
         whole = await self._reread(work)
@@ -146,10 +140,7 @@ class WorkStatuses:
         return whole
 
     async def write(self, key: WorkKey) -> None:
-        """Write the newest report of one Work; the only writer of Work.status.
-
-        Raises KubeError, RetryError.
-        """
+        """Write the newest report of one Work. Raises KubeError, RetryError."""
         report, cached = self._reports.get(key), self.works.get(*key)
         if report is None:
             return

@@ -122,10 +122,7 @@ async def write_binding(
 
 
 async def _judge(host: ApiClient, path: str, allow: Allow) -> None:
-    """Deny a role that no Work could have created like this.
-
-    The server itself denies only what the agent may not do.
-    """
+    """Deny a role that no Work could have created so: the server denies only what we may not."""
     try:
         role = await host.get(path)
     except NotFoundError:
@@ -267,10 +264,7 @@ Check = Callable[[Object, Object | None], Object]
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The current host object; was_written: it was created or changed just now.
-
-    is_settled: it was written as its manifest says; else it is compared in full when it changes.
-    """
+    """The host object; is_settled: as its manifest says, else it is compared in full again."""
 
     live: Object
     was_written: bool
@@ -371,10 +365,7 @@ class HostObjects(LiveObjects):
         return written is not None and written[0] == _content(desired)
 
     async def differs(self, desired: Object, live: Object, check: Check) -> bool:
-        """Return whether applying would change more than the mark; nothing is written.
-
-        Raises InterpretationError, and whatever `check` raises.
-        """
+        """Return whether applying would change more than the mark. Raises as `check`."""
         try:
             merged = apply_plan.merge(desired, live, self.former_names(_cluster_of(desired)))
         except ForeignError:
@@ -387,10 +378,7 @@ class HostObjects(LiveObjects):
         self._memory.clear()
 
     async def remove(self, resource: Resource, desired: Object, as_user: str = "") -> None:
-        """Delete the live object in the background, if its marks say that it is ours.
-
-        What was recreated since it was read is ours as well, whatever its uid. Raises KubeError.
-        """
+        """Delete the live object in the background, if it is ours. Raises KubeError."""
         place = key_of(desired)[1:]
 
         async def delete(live: Object | None) -> None:
@@ -403,10 +391,7 @@ class HostObjects(LiveObjects):
         await retry_on_conflict(live, delete, partial(self.fresh, resource, *place))
 
     async def release(self, resource: Resource, desired: Object, as_user: str = "") -> None:
-        """Remove our and Karmada's labels and annotations from the live object, if it is ours.
-
-        A missing one is fine (contract 5.8). Raises KubeError, InterpretationError.
-        """
+        """Remove our and Karmada's marks from the live object, if it is ours. Raises KubeError."""
         place = key_of(desired)[1:]
 
         async def write(live: Object | None) -> None:

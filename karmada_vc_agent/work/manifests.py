@@ -74,10 +74,7 @@ from karmada_vc_agent.work.shared_objects import SharedNames, SharedObjects
 
 
 class ReportedObjects:
-    """By virtual cluster: host object -> its name on the hub, `Deployment edge/web`.
-
-    changed: a virtual cluster for which one was added, removed or renamed.
-    """
+    """By virtual cluster: host object -> its name on the hub, `Deployment edge/web`."""
 
     def __init__(self, scopes: Scopes) -> None:
         self._objects: defaultdict[str, dict[ObjectKey, str]] = scopes.keep_each(dict)
@@ -189,10 +186,7 @@ class Manifests:
         return await self._target(item, context, resource, result)
 
     async def _locate(self, item: WorkManifest, find: FindResource | None = None) -> Target | None:
-        """Return what a manifest created on the host, even if it is refused now.
-
-        find: for a kind that is not served at its version.
-        """
+        """Return what a manifest created, even if refused now; find: for an unserved version."""
         translation = item.translation = item.translation or await self._translate(item)
         if isinstance(translation, Target):
             return translation
@@ -312,10 +306,7 @@ class Manifests:
         return None
 
     async def _target_on_host(self, item: WorkManifest) -> Target | Failure | None:
-        """Return what a manifest may have created, at a version that is served; None = nothing.
-
-        Raises KubeError.
-        """
+        """Return what a manifest may have created, at a served version. Raises KubeError."""
         target = await self._locate(item, self.host_kinds.find_any)
         if target is None:
             failure = item.translation
@@ -342,10 +333,7 @@ class Manifests:
         return not_served(gvk, f"the host does not report what it serves of {gvk.api_version}")
 
     async def _apply_by_strategy(self, target: Target) -> Applied | None:
-        """Align the host; None if the manifest counts as applied without an object.
-
-        Raises RefusedError, RetryError, RecreationError, InterpretationError, KubeError.
-        """
+        """Align the host; None if the manifest counts as applied without an object."""
         vc, resource = target.vc, target.resource
         if target.strategy is Strategy.BINDINGS:
             return await self._apply_bindings(target)
@@ -377,10 +365,7 @@ class Manifests:
             )
 
     async def _meet_preconditions(self, target: Target) -> None:
-        """Claim the namespace of an object; refuse a new one while an older cluster owns a node.
-
-        Raises RefusedError, RetryError while the namespace terminates, KubeError.
-        """
+        """Claim the namespace; refuse a new object while an older cluster owns a node."""
         vc, translated = target.vc, target.object
         if target.resource.namespaced:
             namespace = VirtualNamespace(translated.virtual_key.namespace)
@@ -417,10 +402,7 @@ class Manifests:
             raise RefusedError(refusal.code, refusal.path, refusal.detail) from error
 
     async def _apply_service(self, target: Target) -> Applied:
-        """Write a Service; the host reassigns node ports that are taken (rewriting-rules 4.3).
-
-        Reports the node ports that the host chose in place of fixed ones.
-        """
+        """Write a Service; report node ports that the host reassigned (rewriting-rules 4.3)."""
         key = target.object.host_key
         live = await self.host_objects.get(target.resource, key.namespace, key.name)
         desired = server_changes.keep_assigned(target.object.obj, live)

@@ -293,10 +293,7 @@ class WorkBounds:
         return cached if uid_of(cached) == uid_of(work) and is_echo(cached, work) else None
 
     def observe(self, work: Object) -> None:
-        """Take a Work as it is now; trim it, and others, where they are out by that.
-
-        One of a virtual cluster that is not served here is trimmed, too: it is not read.
-        """
+        """Take a Work as it is now; trim it, and others, where they are out or not served."""
         key = cluster, name = key_of_work(work)
         if self._whole.get(key) is work:
             return  # taken as it was decoded, and in since
@@ -501,10 +498,7 @@ class _Whole(dict[str, Any]):
 
 
 class ObjectIdentity(dict[str, Any]):
-    """What is kept of an object that has to be read before its content is judged.
-
-    account: of a virtual cluster that has more than is kept.
-    """
+    """What is kept of an object that has to be read; account: of who has too much."""
 
     __slots__ = ("_account",)
 

@@ -89,10 +89,7 @@ class NamespaceRights:
     async def ensure(
         self, cluster: str, virtual: VirtualNamespace, host: HostNamespace, uid: str
     ) -> None:
-        """Acquire our rights in a claimed namespace; an administrator needs no bindings.
-
-        uid: of the Namespace; a recreated one has no bindings. Raises RetryError, KubeError.
-        """
+        """Acquire our rights in a claimed namespace. Raises RetryError, KubeError."""
         recorded_uid, versions = self._held.get(host, ("", ()))
         is_recorded, now = recorded_uid == uid != "", self._versions(host)
         if is_recorded and now in (versions, ()):
@@ -208,10 +205,7 @@ class NamespaceShares:
 
 @dataclass(eq=False)
 class DefaultObjects:
-    """Keeps the default objects of single namespaces; their only writer.
-
-    A quota is created with zeros, and filled by the quotas controller, for which `divisions` waits.
-    """
+    """Keeps the default objects of namespaces; quotas are filled by their controller."""
 
     host: ApiClient
     store_of: StoreOf

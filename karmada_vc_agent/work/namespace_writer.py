@@ -75,10 +75,7 @@ def left_behind(
 
 @dataclass(eq=False)
 class NamespaceWriter:
-    """Claims host namespaces, corrects the claimed ones, and releases them.
-
-    Each acts by its phase (cluster/virtual_clusters.py), one at a time for each namespace.
-    """
+    """Claims, corrects and releases host namespaces, one step at a time for each."""
 
     host: ApiClient
     claims: Claims
@@ -137,10 +134,7 @@ class NamespaceWriter:
 
     @asynccontextmanager
     async def equipped(self, vc: VirtualCluster, name: HostNamespace) -> AsyncIterator[bool]:
-        """Set a claimed host namespace up, and keep it so while rights in it are granted.
-
-        Yields False for one that is not claimed any more, which is left alone. Raises as `correct`.
-        """
+        """Set a namespace up, and keep it so; yields False if it is not claimed any more."""
         async with self._lock(name):
             held = self.claims.holder_of(name)
             if self.claims.phase(name) is not Phase.CLAIMED or not held or held.cluster != vc.name:
@@ -213,10 +207,7 @@ class NamespaceWriter:
         self.claims.store.accept(await self.host.patch_same(path, live, patch))
 
     async def correct(self, vc: VirtualCluster, namespace: VirtualNamespace) -> None:
-        """Correct a claimed namespace: our rights, node selector, Pod Security, default objects.
-
-        Ends a release that was begun. Raises RetryError, KubeError.
-        """
+        """Correct a claimed namespace, or end its release. Raises RetryError, KubeError."""
         name = self.claims.of(vc.name).get(namespace)
         if name is None:
             return
@@ -232,10 +223,7 @@ class NamespaceWriter:
     async def apply(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object, check: Check
     ) -> Applied | None:
-        """Apply the Namespace manifest of a Work; None while it is not needed (OnDemand).
-
-        desired: the host Namespace object. Raises the errors of `claim` and `check`.
-        """
+        """Apply the Namespace manifest of a Work; None while it is not needed (OnDemand)."""
         is_claimed = namespace in self.claims.of(vc.name)
         if vc.namespaces != "Always" and not is_claimed and not self._left(vc).get(namespace):
             return None
@@ -302,10 +290,7 @@ class NamespaceWriter:
         self._equipped.clear()
 
     async def may_hold(self, namespace: str) -> bool:
-        """Return whether a host namespace may hold something of ours that is to be removed.
-
-        Not if it is not claimed, or being deleted with all that is in it. Raises KubeError.
-        """
+        """Return whether a host namespace may hold something of ours. Raises KubeError."""
         phase = self.claims.phase(namespace)
         if phase is Phase.UNCLAIMED:
             try:
@@ -320,10 +305,7 @@ class NamespaceWriter:
         return left_behind(self.claims, self.virtual_clusters, vc.name)
 
     async def _take_over(self, vc: VirtualCluster, live: Object) -> None:
-        """Change the claim of an earlier name into one of the name of now.
-
-        Another Work made it: the next one enters itself.
-        """
+        """Change the claim of an earlier name; the next Work enters itself."""
         extra = {"virtual_cluster": vc.name, "namespace": live["metadata"]["name"]}
         _log.info("Taking over namespace of a former name", extra=extra)
         labels, annotations = {vocabulary.CLUSTER_LABEL: vc.name}, {vocabulary.WORK_ANNOTATION: ""}
@@ -428,10 +410,7 @@ async def reconcile_namespace(
     is_registered: Callable[[str], bool],
     pair: Pair,
 ) -> None:
-    """Correct one claimed namespace; create `default`, take over what a former name had.
-
-    is_registered: the Cluster of a virtual cluster is on the hub and not being deleted.
-    """
+    """Correct a claimed namespace; create `default`, take over what a former name had."""
     cluster, namespace = pair
     vc = virtual_clusters.get(cluster)
     if vc is None:

@@ -40,10 +40,7 @@ class Place(NamedTuple):
 
 
 class ObjectOrigin(NamedTuple):
-    """Where an object is from: the object of a Work up its owners.
-
-    root: its kind and name, and the names that translate() recorded on it.
-    """
+    """The Work of an object; root: identity and recorded names of what it was made into."""
 
     work: str
     root: Object
@@ -133,9 +130,6 @@ def _without_content(obj: Object) -> Object:
 
 
 def manifest_of(work: Object, root: Object, namespace: str) -> Object | None:
-    """Return the manifest of a Work that an object was made from, None if it was not.
-
-    namespace: the virtual one of the object.
-    """
+    """Return the manifest of a Work that an object in a virtual namespace was made from."""
     desired = gvk_of(root).group_kind, namespace, key_of(root).name
     return next((each for each in manifests_of(work) if object_id(each) == desired), None)

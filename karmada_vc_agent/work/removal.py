@@ -126,10 +126,7 @@ class WorkFinalizer:
         """Awaited with a virtual cluster and a Work, before the objects of that are removed."""
 
     def preserve(self, cluster: str, *, is_on: bool) -> None:
-        """Have all Works of a virtual cluster leave what they created, or as each of them says.
-
-        The mark on a Work alone does not last: the hub writes the Work again from its binding.
-        """
+        """Have all Works of a virtual cluster keep what they created, or as each says."""
         self._preserved[cluster] = is_on
 
     def is_removing(self, cluster: str) -> bool:
@@ -300,10 +297,7 @@ class WorkFinalizer:
         return bool(heirs)
 
     def _wait_for_works(self, vc: VirtualCluster) -> None:
-        """Raise NotReadyError until all Works are listed, and what they use.
-
-        So it is once the virtual cluster is served no more: then nothing of it is removed.
-        """
+        """Raise NotReadyError until all Works are listed; those of one left never are."""
         if not self._is_listed(vc.name):
             raise NotReadyError(f"the Works of cluster({vc.name}) are not listed")
 

@@ -155,10 +155,7 @@ def strategy_of(translated: HostObject | Converted) -> Strategy:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The result of translating a manifest, and everything that is needed to apply it.
-
-    objects: one, but any number for a converted manifest. resource: of their kind.
-    """
+    """A translated manifest, with all that is needed to apply it; objects: of `resource`."""
 
     strategy: Strategy
     vc: VirtualCluster
@@ -221,20 +218,14 @@ Done = Applied | Failure | None
 
 
 class WindowGate:
-    """Decides which manifests wait for a window, and remembers those that were applied.
-
-    Without the feature of windows nothing waits, and nothing is remembered.
-    """
+    """Decides which manifests wait for a window; without the feature none does."""
 
     def marked(self, target: Target) -> Target:
         """Return a target whose object says which manifest it is from, if that may ever wait."""
         return target
 
     async def closed_for(self, target: Target, *, is_dispatched: bool) -> WindowState | None:  # noqa: ARG002
-        """Return the window that a manifest waits for; None if it may be applied now.
-
-        is_dispatched: see WorkManifest. Raises KubeError, and what the rules raise.
-        """
+        """Return the window that a manifest waits for; None if it may be applied now."""
         return None
 
     def note(self, item: WorkManifest) -> None:
@@ -256,19 +247,13 @@ R = TypeVar("R")
 
 
 def note_bug(where: str, error: Exception) -> str:
-    """Log a bug once; return the message for the tenant.
-
-    where: what triggered it, for the log: the Work, and which of its manifests.
-    """
+    """Log a bug once, and where; return the message for the tenant."""
     _once.bug("Failed to handle a manifest", error, about=where, where=where)
     return f"internal error ({type(error).__name__}): see the log of the agent"
 
 
 async def unless_bug(item: WorkManifest, call: Awaitable[R]) -> R | Failure:
-    """Return the result of a call about one manifest, for a bug a Failure.
-
-    Raises KubeError, RetryError.
-    """
+    """Return the result of a call, for a bug a Failure. Raises KubeError, RetryError."""
     try:
         return await call
     except (KubeError, RetryError):
@@ -328,10 +313,7 @@ class WorkEvents:
         text: str,
         series: Series | None = None,
     ) -> bool:
-        """Report what a feature warns of, on a Work and its template; return if it is written.
-
-        work: or its Cluster. manifest: that of the template, None = on no template.
-        """
+        """Report on a Work, or its Cluster, and a template if any; return if it is written."""
         on_work = self._recorder.record(source, work, WARNING, reason, text, series=series)
         return on_work and (
             manifest is None
@@ -430,10 +412,7 @@ def owning_work(obj: Object) -> WorkKey | None:
 
 
 def works_of_change(old: Object | None, new: Object | None) -> set[WorkKey]:
-    """Return the Works of a host object that was added, changed or deleted, but for our own writes.
-
-    The old object counts too, so removing the annotation does not hide a change.
-    """
+    """Return the Works of a host object, old and new, that changed but for our own writes."""
     if is_echo(old, new):
         return set()
     changed = [obj for obj in (old, new) if obj is not None and not is_stand_in(obj)]
@@ -567,10 +546,7 @@ class WorkOutcome:
 def report_sync(
     events: WorkEvents, cluster: str, work: Object, outcome: WorkOutcome, *, is_new: bool
 ) -> None:
-    """Write the events of a sync; one that changed nothing is worth none.
-
-    is_new: the Work changed since its last sync.
-    """
+    """Write the events of a sync; is_new: the Work changed since its last one."""
     before = works.applied_of(work.get("status"))
     if not works.is_listed(work):
         return

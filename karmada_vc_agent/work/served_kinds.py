@@ -176,10 +176,7 @@ _BOOKMARK = b'{"type":"BOOKMARK"'
 
 
 class ServedKinds:
-    """Follows the kinds that the host serves.
-
-    on_served: called with the served kinds when they changed, by whatever refresh.
-    """
+    """Follows the kinds that the host serves; on_served: called when they changed."""
 
     def __init__(
         self, host: ApiClient, discovery: Discovery, on_served: Callable[[ServedApis], None]

@@ -120,10 +120,7 @@ class SharedObjects:
     async def leave(
         self, resource: Resource, name: str, cluster: str, work: str, *, preserve: bool
     ) -> None:
-        """Leave an object; the last owner deletes it, a CRD only if it has no objects.
-
-        One that was written meanwhile, for example by a joining owner, is checked once more.
-        """
+        """Leave an object; the last owner deletes it, a CRD only if it has no objects."""
         path = resource.path(name=name)
 
         async def write(live: Object | None) -> None:
@@ -147,10 +144,7 @@ class SharedObjects:
         preserve: bool,
         selects: Callable[[Resource], bool] = lambda _: True,
     ) -> list[tuple[Resource, str]]:
-        """Leave all objects that a virtual cluster owns; return them. selects: of which kinds.
-
-        Raises KubeError.
-        """
+        """Leave all objects of a virtual cluster; return them. Raises KubeError."""
         left = [
             (resource, str(live["metadata"]["name"]))
             async for resource, live in labelled_objects(
@@ -189,10 +183,7 @@ class SharedObjects:
             raise RefusedError(Code.SHARED_OBJECT_CONFLICT, "spec.group", detail, group)
 
     async def _refuse_under_others(self, desired: Object, live: Object | None) -> None:
-        """Refuse to change a definition while others than its owners have objects of it.
-
-        A schema that drops a field also empties it in their objects.
-        """
+        """Refuse a schema that may empty fields in objects of others than its owners."""
         path = difference(desired.get("spec"), dig(live, "spec"), "spec") or _lost(desired, live)
         if live is None or path is None:
             return
@@ -286,10 +277,7 @@ class SharedNames:
         self._in_flight: Counter[tuple[str, str]] = Counter()
 
     async def wait_listed(self, obj: Object) -> None:
-        """Wait until all users of the names for which an object may be refused are listed.
-
-        obj: as translated. A restart must not give a name away. Raises RetryError.
-        """
+        """Wait until all users of its names are listed: a restart must not give one away."""
         if not self.refuses(labels_of(obj)[CLUSTER_LABEL]) or not shared_names(obj):
             return
         kinds = self.discovery.served.by_kind.items()

@@ -322,10 +322,7 @@ class DependencyChanges:
             self.emit({(group["metadata"]["name"],)})
 
     def served(self, served: ServedApis) -> None:
-        """Report kinds that are newly served or rescoped.
-
-        All kinds of the first call, and NodeGroups, concern every virtual cluster.
-        """
+        """Report new or rescoped kinds; the first ones, and NodeGroups, concern all."""
         before = self._scopes
         self._scopes = {gvk: resource.namespaced for gvk, resource in served.by_kind.items()}
         kinds = [gvk for gvk, scope in self._scopes.items() if before.get(gvk) != scope]
@@ -333,10 +330,7 @@ class DependencyChanges:
         self.emit({*map(kind_dependency, kinds), *(self.virtual_clusters if of_all else ())})
 
     def own_object(self, old: Object | None, new: Object | None) -> None:
-        """Report what an object released: its names, and its kind once it is deleted.
-
-        The definition of a kind may wait for the last object of it.
-        """
+        """Report which names an object released, and its kind once it is deleted."""
         if old is None:
             return
         released = shared_names(old).keys() - shared_names(new or {}).keys()
@@ -385,10 +379,7 @@ class HeldChanges:
             self.changed(key, new)
 
     def changed(self, key: WorkKey, obj: Object | None) -> None:
-        """Enqueue a Work because it or an object of it changed; if it is being synced, at the end.
-
-        obj: its current state; None = deleted.
-        """
+        """Enqueue a Work for a change (None = deletion); if it is being synced, at the end."""
         if key in self._held and obj is not None:
             self._held[key][0].add(_version_of(obj))
         else:
@@ -417,10 +408,7 @@ SETTLES_S = 5.0
 async def follow_taints(
     membership: Membership, works: Works, enqueue: Callable[[WorkKey], None], cluster: str
 ) -> None:
-    """Enqueue the Works of a virtual cluster if the taints of its nodes changed.
-
-    Writes nothing: tolerations are part of the translation of each Work.
-    """
+    """Enqueue the Works of a virtual cluster if the taints of its nodes changed."""
     if not membership.refresh_taints(cluster):
         return
     names = ", ".join(f"{t.key}={t.value}:{t.effect}" for t in membership.taints_of(cluster))

@@ -63,10 +63,7 @@ def waiting(generation: int, until: str) -> Condition:
 
 
 def applied(total: int, errors: Sequence[str]) -> Condition:
-    """Return the condition Applied after all manifests were tried (contract 5.4).
-
-    total: number of manifests. errors: one text for each failed manifest, in order.
-    """
+    """Return Applied after all manifests were tried; errors: of each that failed (contract 5.4)."""
     if not errors:
         return _condition(APPLIED, "True", "AppliedSuccessful", _APPLIED_MESSAGE)
     count = f"({total - len(errors)}/{total})"
@@ -133,10 +130,7 @@ ALWAYS_WITH_STATUS = frozenset((GroupVersionKind("", "v1", "ResourceQuota"),))
 def manifest_status(
     ordinal: int, manifest: Object, status: Object | None, health: str
 ) -> ManifestStatus:
-    """Return the entry for one manifest.
-
-    manifest: the original one of the Work, never the rewritten one (trap 20).
-    """
+    """Return the entry for one manifest, the original one of the Work (trap 20)."""
     if status is None and gvk_of(manifest) in ALWAYS_WITH_STATUS:
         status = {}
     entry = ManifestStatus(identifier=_identifier(ordinal, key_of(manifest)), health=health)
@@ -146,10 +140,7 @@ def manifest_status(
 
 
 def ordinals(manifests: Sequence[Object]) -> list[int]:
-    """Return, for each manifest, the index of the first one for the same object.
-
-    A Work may contain an object twice; Karmada reads the entry of the first (contract 6.1).
-    """
+    """Return the index of the first manifest for the same object, as Karmada reads (6.1)."""
     paths = (("apiVersion",), ("kind",), ("metadata", "namespace"), ("metadata", "name"))
     first: dict[str, int] = {}
     # Malformed ones are not hashable.
@@ -162,10 +153,7 @@ def merge_entries(
     read: Sequence[ManifestStatus],
     manifests: Sequence[Object],
 ) -> list[ManifestStatus]:
-    """Return the entries, those just read replaced, sorted by ordinal.
-
-    What could not be read stays as it was; entries without a manifest are removed.
-    """
+    """Return the entries sorted, those just read replaced, those without manifest removed."""
     latest = {entry["identifier"]["ordinal"]: entry for entry in read}
     kept = []
     for entry in entries or ():
@@ -202,10 +190,7 @@ def applied_condition(
     was_recreated: bool,
     is_new: bool,
 ) -> Condition:
-    """Return Applied; the message of a recreation stays until the Work changes (contract 5.6).
-
-    before: the current Applied. is_new: this generation of the Work was not applied yet.
-    """
+    """Return Applied; that of a recreation stays until the Work changes (contract 5.6)."""
     if was_recreated and not is_new:
         return recreated(aggregate(errors) if errors else None)
     condition = applied(total, errors)
@@ -221,10 +206,7 @@ def compose_work_status(
     manifests: Sequence[Object],
     now: str,
 ) -> Object:
-    """Return the whole status to PUT: the live one overlaid with conditions and entries.
-
-    entries: what could be read now. Conditions of other controllers and unknown fields are kept.
-    """
+    """Return the status to PUT: the live one overlaid with conditions and entries."""
     status = dict(live_status) if isinstance(live_status, dict) else {}
     merged: Sequence[Condition] = _conditions_of(status)
     for condition in conditions:
@@ -332,10 +314,7 @@ def is_of_cluster(work: Object | None, cluster: Object | None) -> bool:
 
 
 def binding_namespace(work: Object | None) -> str | None:
-    """Return the namespace of a Work's binding: "" for a cluster-scoped one, None without one.
-
-    Only Karmada writes it; policies that override change the manifests, not the Work.
-    """
+    """Return the namespace of a Work's binding: "" if cluster-scoped, None without one."""
     annotations = annotations_of(work or {})
     if vocabulary.CLUSTER_BINDING_NAME_ANNOTATION in annotations:
         return ""
@@ -387,10 +366,7 @@ def is_trimmed(work: Object) -> Measure | None:
 
 
 class Works:
-    """Finds the Work of a key, and the Works that still use a namespace.
-
-    stores: virtual cluster -> the store of its Works (one for each, or one for all).
-    """
+    """Finds Works; stores: virtual cluster -> the store of its Works, or of all."""
 
     NAMESPACE_INDEX = "manifest namespace"
 
@@ -496,10 +472,7 @@ _IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 
 
 async def put_status(hub: ApiClient, work: Object, status: Object) -> Object:
-    """PUT a status alone, for a thin link, and return the Work as it is then. Raises KubeError.
-
-    If the hub rejects the reflected statuses, the conditions are sent without them.
-    """
+    """PUT a status alone, without what the hub rejects; return the Work. Raises KubeError."""
     path = work_path(work["metadata"]["namespace"], work["metadata"]["name"], "status")
     metadata = {key: work["metadata"][key] for key in _IDENTITY if key in work["metadata"]}
     named = {"apiVersion": work["apiVersion"], "kind": work["kind"], "metadata": metadata}

@@ -76,10 +76,7 @@ def has_content(live: Object, desired: Object) -> bool:
 
 
 def has_value(live: Any, desired: Any) -> bool:
-    """Return whether a value has all that another one names; what is null or empty names nothing.
-
-    Servers leave out what is zero: where they know zero from nothing, they keep it.
-    """
+    """Return whether a value has all that another names; null, empty and zero name nothing."""
     if live is None:
         return not desired
     if isinstance(desired, dict):
@@ -119,10 +116,7 @@ class ForeignError(Exception):
 
 
 def merge(desired: Object, live: Object | None, former: Container[str] = ()) -> Object:
-    """Return the manifest merged with the live object's metadata (contract 5.5).
-
-    former: earlier names of its virtual cluster. Raises ForeignError.
-    """
+    """Return the manifest with the live object's metadata (contract 5.5). Raises ForeignError."""
     if live is None:
         return desired
     if not ownership.may_replace(desired, live, former):
@@ -131,10 +125,7 @@ def merge(desired: Object, live: Object | None, former: Container[str] = ()) -> 
 
 
 def merge_released(desired: Object, live: Object) -> Object:
-    """Return a manifest without Karmada's labels and annotations, to be kept on the host.
-
-    For the deletion of a Work with preserveResourcesOnDeletion (contract 5.8). Raises ForeignError.
-    """
+    """Return a manifest without marks, to be kept (contract 5.8). Raises ForeignError."""
     if not ownership.may_replace(desired, live):
         raise ForeignError
     if desired.get("apiVersion") != live.get("apiVersion"):
@@ -183,10 +174,7 @@ def _without_null_times(value: Any) -> Any:
 
 
 def decide_released(retained: Object, live: Object) -> Object | None:
-    """Return what to write to also remove our labels and annotations; None = nothing.
-
-    Our own keys are in no managed list, so the merge alone would restore them.
-    """
+    """Return what to write to also remove our marks, which no managed list has."""
     desired = ownership.without_our_keys(retained)
     return None if prune(desired) == prune(live) else desired
 
@@ -307,10 +295,7 @@ def content_hash(desired: Object) -> str:
 
 
 def difference(desired: Any, live: Any, path: str = "") -> str | None:
-    """Return the path of the first difference from what is desired, None if there is none.
-
-    Desired fields that are absent or empty may have been defaulted by the host.
-    """
+    """Return the path of the first difference from what is desired and not empty."""
     if isinstance(desired, Mapping) and isinstance(live, Mapping):
         below = (
             difference(value, live.get(key), f"{path}.{key}" if path else key)
@@ -326,10 +311,7 @@ def difference(desired: Any, live: Any, path: str = "") -> str | None:
 
 
 def _content(obj: Object) -> Object:
-    """Return what virtual clusters must agree on: of the metadata only labels and annotations.
-
-    Karmada's own keys name bindings and Works, which differ for each of them.
-    """
+    """Return what virtual clusters must agree on, without keys of Karmada and our own."""
     content = {key: value for key, value in obj.items() if key not in ("metadata", "status")}
     for name, pairs in (("labels", labels_of(obj)), ("annotations", annotations_of(obj))):
         keys = {k for k in pairs if not (vocabulary.is_karmada_key(k) or vocabulary.is_ours(k))}

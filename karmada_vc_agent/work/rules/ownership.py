@@ -44,19 +44,13 @@ def may_replace(desired: Object, live: Object, former: Container[str] = ()) -> b
 
 
 def may_delete(desired: Object, live: Object) -> bool:
-    """Return whether a delete is allowed: managed by Karmada, of this virtual cluster.
-
-    Karmada requires only the first. Source: contract 5.8, trap 23.
-    """
+    """Return whether a delete is allowed: managed, of this virtual cluster (contract 5.8)."""
     owner = labels_of(live).get(vocabulary.CLUSTER_LABEL)
     return is_managed(live) and owner == labels_of(desired).get(vocabulary.CLUSTER_LABEL)
 
 
 def conflict_text(kind: str, virtual_namespace: str, name: str, cluster: str) -> str:
-    """Return Karmada's message for a live object that it does not manage (contract 5.5).
-
-    A cluster-scoped object keeps the slash: `resource(kind=ClusterRole, /reader)`.
-    """
+    """Return Karmada's message for an object that it does not manage (contract 5.5)."""
     return (
         f"resource(kind={kind}, {virtual_namespace}/{name}) already exists in the cluster "
         f"{cluster} and the {vocabulary.CONFLICT_RESOLUTION_ANNOTATION} strategy value is empty, "
@@ -148,10 +142,7 @@ def merge_metadata(desired: Object, live: Object) -> Object:
 
 
 def without_claims(manifest: Object) -> Object:
-    """Return the manifest of a preserved object, without marks of Karmada and our own.
-
-    Source: contract 5.8.
-    """
+    """Return the manifest of a preserved object, without marks (contract 5.8)."""
     namespaced = bool((manifest.get("metadata") or {}).get("namespace"))
     return without_our_keys(manifest, _OF_KARMADA.union(_OF_POLICIES[namespaced]))
 
@@ -186,10 +177,7 @@ IN_EVERY_NAMESPACE: Mapping[GroupKind, str] = {
 
 
 def work_of(live: Object) -> str:
-    """Return the name of the Work that created a host object, or "".
-
-    Copies of its labels by controllers of the host lack the annotation, or have an owner.
-    """
+    """Return the Work that created a host object, "" for copies by controllers."""
     if _is_controlled(live):
         return ""
     namespace, _, name = annotations_of(live).get(vocabulary.WORK_ANNOTATION, "").partition("/")

@@ -39,10 +39,7 @@ _JOB_TEMPLATE_LABELS = (*_JOB_SELECTOR_LABELS, "job-name", "batch.kubernetes.io/
 
 
 def prune(obj: Object) -> Object:
-    """Return the object as Karmada would store it: without server metadata, status and more.
-
-    Source: contract 5.2; karmada pkg/resourceinterpreter/default/native/prune.
-    """
+    """Return the object as Karmada stores it (contract 5.2; its default/native/prune)."""
     pruned = {key: value for key, value in obj.items() if key != "status"}
     metadata = obj.get("metadata")
     if isinstance(metadata, dict):
