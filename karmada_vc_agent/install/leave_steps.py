@@ -62,7 +62,7 @@ from karmada_vc_agent.model.vocabulary import (
 )
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
 from karmada_vc_agent.work.host_objects import LiveObjects, write_binding
-from karmada_vc_agent.work.namespace_content import begin_release, delete_namespace, end_release
+from karmada_vc_agent.work.namespace_writer import begin_release, delete_namespace, end_release
 from karmada_vc_agent.work.removal import preserve_work, remove_finalizer
 from karmada_vc_agent.work.rules.ownership import (
     is_foreign,

@@ -426,6 +426,7 @@ class ExecutionController:
 
     async def _suspend(self, vc: VirtualCluster, work: Object) -> None:
         """Write nothing to the host, but keep reporting its state (contract 5.3, 6.2)."""
+        self.memory.forget_predecessor(work)
         outcome = WorkOutcome()
         for item in _items(vc, work):
             outcome.reflected(await self._reflect(work, item, await self._cached(item)))

@@ -337,7 +337,7 @@ class WorkBounds:
         if line is None:
             return
         if uid_of(self._whole.get(key)) == uid:
-            del self._whole[key]
+            self._whole.pop(key, None)
         self._moved(key[0], line, line.remove(key[1], uid))
 
     def listed(self, works: Iterable[Object], clusters: Iterable[str]) -> None:
