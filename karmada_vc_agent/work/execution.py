@@ -6,9 +6,6 @@ its objects on the host, a retry. So each Work has one writer, and one report.
     read    the Work, its Cluster, the live objects
     decide  translate each manifest, plan its write
     write   the host objects; then report one status with Dispatching, Applied, manifestStatuses
-
-Nothing but the result is kept of a manifest that was applied: not what it was translated into, and
-not its object.
 """
 
 import logging
@@ -33,7 +30,7 @@ from karmada_vc_agent.model.quantity import WindowState
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.vocabulary import execution_namespace
 from karmada_vc_agent.translation.kind_policy import Code, Refusal
-from karmada_vc_agent.work import reporting
+from karmada_vc_agent.work import reporting, works
 from karmada_vc_agent.work.host_objects import Applied, reading_at_most
 from karmada_vc_agent.work.manifests import Manifests
 from karmada_vc_agent.work.memory_bounds import KeepStatus, WorkBounds, held_bytes, keep_all
@@ -51,33 +48,7 @@ from karmada_vc_agent.work.reporting import (
 )
 from karmada_vc_agent.work.rules import apply_plan
 from karmada_vc_agent.work.work_watches import HeldChanges
-from karmada_vc_agent.work.works import (
-    ManifestStatus,
-    WorkKey,
-    WorkMemory,
-    Works,
-    aggregate,
-    applied,
-    applied_condition,
-    applied_of,
-    compose_work_status,
-    dispatched,
-    dispatching,
-    id_of_work,
-    is_applied,
-    is_dispatched,
-    is_listed,
-    is_suspended,
-    is_trimmed,
-    key_of_work,
-    manifests_of,
-    ordinals,
-    put_status,
-    reported_over,
-    waiting,
-    without_reflected,
-    work_path,
-)
+from karmada_vc_agent.work.works import ManifestStatus, WorkKey, WorkMemory, Works, dispatched
 
 _Identity = tuple[str, bool]
 """The uid of a Work, and whether it is being deleted: what is reported of one is of no other."""
@@ -85,11 +56,10 @@ _Identity = tuple[str, bool]
 
 @dataclass(eq=False)
 class WorkStatuses:
-    """Reads Works in full, keeps the newest report of each, and writes it to the hub.
+    """Reads Works in full, keeps the newest report of each; the only writer of Work.status.
 
     Execution does not wait for that, so no repair waits for a hub that does not answer. due: called
-    with the Works to write. kept: returns a status of a Work (virtual cluster, uid) as it is kept,
-    None where only its health is.
+    with the Works to write. kept: see KeptObjects.take_status().
     """
 
     hub: ApiClient
@@ -108,20 +78,22 @@ class WorkStatuses:
         self, work: Object, conditions: list[Condition], entries: list[ManifestStatus]
     ) -> None:
         """Have conditions and entries written if they differ; not of a checkpoint's Work."""
-        if not is_listed(work):
+        if not works.is_listed(work):
             return
-        key = key_of_work(work)
+        key = works.key_of_work(work)
         before = self.with_reported_status(work).get("status")  # what is not written yet, as well
-        status = compose_work_status(before, conditions, entries, manifests_of(work), self.now())
+        status = works.compose_work_status(
+            before, conditions, entries, works.manifests_of(work), self.now()
+        )
         kept = self.kept(key[0], uid_of(work), status)
-        status = without_reflected(status) if kept is None else kept
+        status = works.without_reflected(status) if kept is None else kept
         if status != (before or {}):
             self._reports[key] = _identity(work), status
             self.due(key)
 
     def with_reported_status(self, work: Object) -> Object:
         """Return a Work with the status that the hub is to have of it."""
-        identity, status = self._reports.get(key_of_work(work), (None, {}))
+        identity, status = self._reports.get(works.key_of_work(work), (None, {}))
         return {**work, "status": status} if identity == _identity(work) else work
 
     def forget(self, key: WorkKey) -> None:
@@ -130,7 +102,7 @@ class WorkStatuses:
 
     async def whole(self, work: Object) -> Object | None:
         """Return a copy of a Work in full; None if it was deleted or replaced."""
-        if not is_trimmed(work):
+        if not works.is_trimmed(work):
             return dict(work)
         whole = await self._reread(work)
         if whole is None or _identity(whole) != _identity(work):
@@ -159,11 +131,13 @@ class WorkStatuses:
         async def write(current: Object | None) -> None:
             if current is None or _identity(current) != _identity(work):
                 return  # the watch will report another Work, or a deletion
-            status = reported_over(current.get("status"), reported, manifests_of(current))
+            status = works.reported_over(
+                current.get("status"), reported, works.manifests_of(current)
+            )
             if status == (current.get("status") or {}):
                 return
             with suppress(NotFoundError):  # the Work is deleted; the watch will report it
-                answer = await put_status(self.hub, current, status)
+                answer = await works.put_status(self.hub, current, status)
                 if current is work:  # after a conflict the change is still to arrive by the watch
                     self._wrote(answer)
 
@@ -171,11 +145,11 @@ class WorkStatuses:
         try:
             await retry_on_conflict(work, write, partial(self._reread, work), ConflictError)
         except ConflictError:
-            text = f"work {id_of_work(work)} changes faster than its status is written"
+            text = f"work {works.id_of_work(work)} changes faster than its status is written"
             raise RetryError(text) from None
 
     def _wrote(self, answer: Object) -> None:
-        key = key_of_work(answer)
+        key = works.key_of_work(answer)
         self.held_changes.saw(key, answer)
         answer["metadata"].pop("managedFields", None)
         self._keep(answer, Store.observe)
@@ -185,7 +159,7 @@ class WorkStatuses:
             self.held_changes.changed(key, stored)
 
     async def _reread(self, work: Object) -> Object | None:
-        path = work_path(work["metadata"]["namespace"], work["metadata"]["name"])
+        path = works.work_path(work["metadata"]["namespace"], work["metadata"]["name"])
         try:
             return await self.hub.get(path)
         except NotFoundError:
@@ -225,11 +199,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class ExecutionController:
-    """Syncs Works; the only writer of the objects it creates. It waits for no status.
-
-    interpreter: None if controller workStatus is disabled, so that no manifestStatuses are written.
-    measure: called after each sync with success or error, and its seconds.
-    """
+    """Syncs Works; the only writer of their objects. interpreter: None = reports no status."""
 
     virtual_clusters: Mapping[str, VirtualCluster]
     clusters: HubClusters
@@ -283,7 +253,9 @@ class ExecutionController:
             self.statuses.forget(key)
             await self.finalizer.finalise(vc, work)
             self.memory.forget(key)
-            self.manifests.forget_work(id_of_work(work))  # another one may have its name already
+            self.manifests.forget_work(
+                works.id_of_work(work)
+            )  # another one may have its name already
         elif _is_suspended(vc, work):
             await self._suspend(vc, work)
         elif self.clusters.is_ready(vc.name):
@@ -302,20 +274,22 @@ class ExecutionController:
         started = time.monotonic()
         outcome = await self._apply_all(vc, work)
         self.measure("error" if outcome.errors else "success", time.monotonic() - started)
-        was_synced = self.memory.knows(key_of_work(work))
-        was_reported = not was_synced and is_applied(work) and outcome.is_as_it_was
+        was_synced = self.memory.knows(works.key_of_work(work))
+        was_reported = not was_synced and works.is_applied(work) and outcome.is_as_it_was
         is_new = self.memory.is_new(work) and not was_reported  # by another process
         conditions = _conditions(vc, work, outcome, is_new=is_new)
         self.events.dispatching(work, conditions[0])
         reporting.report_sync(self.events, vc.name, work, outcome, is_new=is_new)
         self.statuses.report(work, conditions, outcome.entries)
         # What was written for a Work of the checkpoint is reported once the hub lists it.
-        is_done = not outcome.waiting and (outcome.is_as_it_was or is_listed(work))
-        self.memory.note(work, outcome.codes, is_done=is_done)
-        if outcome.is_refused:
-            if outcome.waits_for:
-                return Requeue(dependencies=outcome.waits_for)
-        elif problem := aggregate(outcome.errors) if outcome.errors else outcome.unreadable:
+        is_done = not outcome.waiting and (outcome.is_as_it_was or works.is_listed(work))
+        failures = outcome.failures
+        codes = tuple(str(each.code) for each in failures if each.code is not None)
+        self.memory.note(work, codes, is_done=is_done)
+        if failures and all(each.is_final for each in failures):
+            if waits_for := tuple(each for failure in failures for each in failure.waits_for):
+                return Requeue(dependencies=waits_for)
+        elif problem := works.aggregate(outcome.errors) if failures else outcome.unreadable:
             raise outcome.retry(problem)
         return Requeue() if outcome.waiting else None
 
@@ -368,7 +342,7 @@ class ExecutionController:
             result = await unless_bug(item, self.manifests.apply(item))
             done, window = (result, None) if isinstance(result, Failure) else result
         if isinstance(done, Applied):
-            self.held_changes.saw(key_of_work(work), done.live)
+            self.held_changes.saw(works.key_of_work(work), done.live)
             return (replace(done, live={}), window), done.live
         if done is None and window is None:
             return (None, None), None
@@ -398,27 +372,31 @@ class ExecutionController:
 
     async def _report_bug(self, vc: VirtualCluster, work: Object, error: Exception) -> None:
         """Report that a Work is not applied: its old status must not stay on the hub."""
-        text = note_bug(id_of_work(work), error)
+        text = note_bug(works.id_of_work(work), error)
         try:
             self.events.sync_failed(work, vc.name, text)
             is_idle = self.finalizer.is_due(vc.name, work) or _is_suspended(vc, work)
             if not is_idle and (whole := await self.statuses.whole(work)) is not None:
-                self.statuses.report(whole, [applied(len(manifests_of(whole)), [text])], [])
+                self.statuses.report(
+                    whole, [works.applied(len(works.manifests_of(whole)), [text])], []
+                )
         except Exception:  # noqa: BLE001 - the first bug is the one to report
-            _log.debug("Failing to report a bug", exc_info=True, extra={"work": id_of_work(work)})
+            _log.debug(
+                "Failing to report a bug", exc_info=True, extra={"work": works.id_of_work(work)}
+            )
 
     async def _refuse(self, vc: VirtualCluster, work: Object, refusal: Refusal) -> None:
         """Report that a Work over a bound is not applied; what it created stays."""
         text = refusal.text(vc.name, "Work", "", work["metadata"]["name"])
-        condition = applied(1, [text])
-        before = applied_of(work.get("status"))
+        condition = works.applied(1, [text])
+        before = works.applied_of(work.get("status"))
         if before is None or before["message"] != condition["message"]:
             whole = await self.statuses.whole(work)
             if whole is None:
                 return
             if self.bounds.refusal(whole) is None:
                 raise ConflictError(409, "Conflict", "the Work became smaller meanwhile")
-            conditions = [dispatching(suspended=False), condition]
+            conditions = [works.dispatching(suspended=False), condition]
             self.events.dispatching(whole, conditions[0])
             self.events.warned(whole, refusal.code, text)
             self.statuses.report(whole, conditions, [])
@@ -430,7 +408,7 @@ class ExecutionController:
         outcome = WorkOutcome()
         for item in _items(vc, work):
             outcome.reflected(await self._reflect(work, item, await self._cached(item)))
-        condition = dispatching(suspended=True)
+        condition = works.dispatching(suspended=True)
         self.events.dispatching(work, condition)
         self.statuses.report(work, [condition], outcome.entries)
         if outcome.unreadable:
@@ -443,32 +421,29 @@ def _too_large(item: WorkManifest, what: str) -> tuple[_Result, None]:
 
 
 def _items(vc: VirtualCluster, work: Object) -> list[WorkManifest]:
-    manifests, dispatched = manifests_of(work), is_dispatched(work)
+    manifests, dispatched = works.manifests_of(work), works.is_dispatched(work)
     return [
-        WorkManifest(vc, manifest, id_of_work(work), ordinal, dispatched)
-        for manifest, ordinal in zip(manifests, ordinals(manifests), strict=True)
+        WorkManifest(vc, manifest, works.id_of_work(work), ordinal, dispatched)
+        for manifest, ordinal in zip(manifests, works.ordinals(manifests), strict=True)
     ]
 
 
 def _conditions(
     vc: VirtualCluster, work: Object, outcome: WorkOutcome, *, is_new: bool
 ) -> list[Condition]:
-    """Return Dispatching and Applied; while a window is closed, Applied only of what does not wait.
-
-    With windows, Dispatching has the generation of which nothing waits.
-    """
-    generation, total = work["metadata"].get("generation") or 0, len(manifests_of(work))
-    errors, before = outcome.errors, applied_of(work.get("status"))
+    """Return Dispatching and Applied: with a closed window that of what does not wait."""
+    generation, total = work["metadata"].get("generation") or 0, len(works.manifests_of(work))
+    errors, before = outcome.errors, works.applied_of(work.get("status"))
     if outcome.waiting:
-        waits = waiting(generation, outcome.waiting.text)
-        return [waits, applied(total, errors)] if errors else [waits]
+        waits = works.waiting(generation, outcome.waiting.text)
+        return [waits, works.applied(total, errors)] if errors else [waits]
     was_recreated = outcome.was_recreated
     return [
-        dispatched(generation) if vc.window else dispatching(suspended=False),
-        applied_condition(before, total, errors, was_recreated=was_recreated, is_new=is_new),
+        dispatched(generation) if vc.window else works.dispatching(suspended=False),
+        works.applied_condition(before, total, errors, was_recreated=was_recreated, is_new=is_new),
     ]
 
 
 def _is_suspended(vc: VirtualCluster, work: Object) -> bool:
     """Return whether nothing of a Work may be written to the host now."""
-    return vc.paused or is_suspended(work)
+    return vc.paused or works.is_suspended(work)

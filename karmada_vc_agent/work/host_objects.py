@@ -2,9 +2,8 @@
 
     live -> merge -> retain -> assert placement -> decide -> write
 
-Only retaining and writing wait. Reads come from a synced informer of our labelled objects, else
-from the server. What was written, and in which version the server answered, is remembered, so that
-an object that is as we left it costs no write; a mark on it is for the next process (ADR 49).
+Reads are of an informer of our labelled objects, else of the server. What was written is remembered
+with its version, so that an object that is as we left it costs no write.
 """
 
 import logging
@@ -83,12 +82,10 @@ Write = Callable[[], Awaitable[Object]]
 async def write_binding(
     host: ApiClient, obj: Object, as_user: str, write: Write, allow: Allow = None
 ) -> Object:
-    """Write an object of any kind, with an empty role if it binds one that is missing.
+    """Write an object of any kind, with an empty role meanwhile if it binds a missing one (ADR 24).
 
-    Works come in no order, and an API server refuses a binding to a role that is not there to who
-    may not `bind`. So an empty role is there meanwhile, and the server judges each role (ADR 24).
-    as_user: "" = the agent itself. allow: in profile Strict. Returns the answer. Raises KubeError,
-    AlreadyExistsError if the role is created meanwhile, RetryError if it grants too much.
+    Works have no order, and a server refuses a binding to a missing role to who may not `bind`.
+    allow: in profile Strict. Raises KubeError, RetryError if the role grants too much.
     """
     role = _stand_in(obj)
     if role is None:
@@ -137,10 +134,7 @@ async def _judge(host: ApiClient, path: str, allow: Allow) -> None:
 
 
 def _stand_in(binding: Object) -> Object | None:
-    """Return the empty role that a binding refers to; None if the role is not to be checked.
-
-    It has the labels of the binding, so that the Work of the role takes it over.
-    """
+    """Return the empty role that a binding refers to, marked like it; None = nothing to check."""
     if gvk_of(binding).group_kind not in BINDINGS:
         return None  # the common case, on each write
     kind, name = text_at(binding, "roleRef", "kind"), text_at(binding, "roleRef", "name")
@@ -288,10 +282,7 @@ class PlacementKeeper(Protocol):
     async def settle(
         self, resource: Resource, checked: Object, live: Object, as_user: str
     ) -> tuple[Object, bool]:
-        """Return what to write, and whether it keeps the live placement. Raises KubeError.
-
-        checked: merged, retained, and with placement asserted.
-        """
+        """Return what to write of a checked object, and whether it keeps its placement."""
 
     def gone(self, desired: Object) -> None:
         """Take note of an object that is removed or released."""

@@ -1,9 +1,7 @@
 """One manifest of a Work on the host: translate it, apply it, remove it.
 
-    translate once -> its strategy -> live -> merge -> retain -> assert placement -> decide -> write
-
-The result of the translation selects the strategy; the steps between `live` and
-`write` are the same for all (host_objects.py).
+The result of the one translation selects the strategy; the steps from `live` to `write` are the
+same for all (host_objects.py).
 """
 
 from collections import defaultdict
@@ -62,7 +60,6 @@ from karmada_vc_agent.work.reporting import (
     Target,
     WindowGate,
     WorkManifest,
-    conflict,
     dependency_of,
     not_served,
     refused,
@@ -70,6 +67,7 @@ from karmada_vc_agent.work.reporting import (
 )
 from karmada_vc_agent.work.rules import server_changes
 from karmada_vc_agent.work.rules.apply_plan import ForeignError
+from karmada_vc_agent.work.rules.ownership import conflict_text
 from karmada_vc_agent.work.shared_objects import SharedNames, SharedObjects
 
 
@@ -226,7 +224,8 @@ class Manifests:
         if isinstance(error, RefusedError):
             return refused(vc, manifest, error.refusal)
         if isinstance(error, ForeignError):
-            return conflict(vc, manifest)
+            key = key_of(manifest)
+            return Failure(conflict_text(key.gvk.kind, key.namespace, key.name, vc.name))
         if isinstance(error, HeldError):
             detail = f"an administrator of the host holds its namespace: {error.hold}"
             refusal = Refusal(Code.NAMESPACE_HELD, "metadata.namespace", detail, error.namespace)
@@ -273,10 +272,7 @@ class Manifests:
         return (owned_elsewhere(owners),)
 
     async def cached(self, item: WorkManifest) -> Object | None:
-        """Return the live object if an informer has it and it belongs to this Work; no request.
-
-        Also for a manifest that is now refused. Of bindings, which have no status, the manifest.
-        """
+        """Return the live object of a manifest if an informer has it; of bindings the manifest."""
         target = await self._locate(item)
         if target is None:
             return None
@@ -289,10 +285,7 @@ class Manifests:
         return live if annotations_of(live or {}).get(WORK_ANNOTATION) == target.work else None
 
     async def remove(self, item: WorkManifest, *, preserve: bool) -> Failure | None:
-        """Delete what a manifest created, or release it if `preserve`; None once that is done.
-
-        Raises UnreachableError; any other error is returned as a Failure with virtual names.
-        """
+        """Delete what a manifest created, or release it. Raises UnreachableError."""
         self._depending_on_claims.pop(item.work, None)
         try:
             target = await self._target_on_host(item)

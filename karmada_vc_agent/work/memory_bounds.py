@@ -3,9 +3,8 @@
 Of a Work that is out as a whole only its identity is kept in memory. It is measured as it is
 decoded, so that not even a first list holds more than a page of what is over the bound.
 
-Host objects are kept whole within the bound of their virtual cluster. Of all others only the
-identity is kept; who needs more of them reads them (host_objects.py). So a tenant who makes objects
-by the thousand, whatever marks it gives them, slows down only itself.
+Host objects are kept whole within the bound of their virtual cluster, of others their identity; who
+needs more reads them (host_objects.py). So a tenant with too many slows down only itself.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -136,9 +135,8 @@ class _FirstOnes(Generic[T]):
 class BoundedWorks:
     """The Works of one virtual cluster: those in are the oldest that fit.
 
-    By creation time, then name, so that a restart or another replica gets the same result. A Work
-    that does not fit also blocks the younger ones. Kinds and shared objects count for the oldest
-    admitted Work that has them.
+    By creation time, then name, whatever process decides. A Work that does not fit also blocks the
+    younger ones. Kinds and shared objects count for the oldest admitted Work that has them.
     """
 
     def __init__(self, bounds: Bounds) -> None:
@@ -150,10 +148,6 @@ class BoundedWorks:
         self.kinds: _FirstOnes[GroupVersionKind] = _FirstOnes(bounds.kinds)
         self.shared: _FirstOnes[SharedName] = _FirstOnes(bounds.shared_objects)
         self._cut = _END
-
-    def __len__(self) -> int:
-        """Return the number of Works, admitted or not."""
-        return len(self._entries)
 
     def uids(self) -> dict[str, str]:
         """Return name -> uid of all Works, admitted or not."""
@@ -341,10 +335,7 @@ class WorkBounds:
         self._moved(key[0], line, line.remove(key[1], uid))
 
     def listed(self, works: Iterable[Object], clusters: Iterable[str]) -> None:
-        """Take all Works that some virtual clusters have, as they are stored.
-
-        Others are deleted: a list that started over between two pages never reports their deletion.
-        """
+        """Take the stored Works of some virtual clusters; what is not among them is deleted."""
         read = frozenset(clusters)
         stored = {(key_of_work(work), uid_of(work)): work for work in works}
         for cluster in read & self._lines.keys():

@@ -15,7 +15,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
@@ -90,26 +90,22 @@ _PROOFS = (
 _Versions = tuple[str | None, ...]
 
 
+@dataclass(eq=False)
 class NamespaceRights:
     """Sole writer of the bindings. store_of: the informer store of a resource."""
 
-    def __init__(
-        self,
-        host: ApiClient,
-        store_of: StoreOf,
-        agent: str,
-        *,
-        follows_kinds: bool,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._host = host
-        self._store_of = store_of
-        self._agent = agent
-        of_kinds, own = own_bindings(agent)
-        self._roles = {own: vocabulary.namespace_role(agent)}
-        if follows_kinds:
+    host: ApiClient
+    store_of: StoreOf
+    agent: str
+    _: KW_ONLY
+    follows_kinds: bool
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        of_kinds, own = own_bindings(self.agent)
+        self._roles = {own: vocabulary.namespace_role(self.agent)}
+        if self.follows_kinds:
             self._roles[of_kinds] = vocabulary.NAMESPACE_ADMIN
-        self._clock = clock
         self._account = ""
         self._held: LRUCache[HostNamespace, tuple[str, _Versions]] = LRUCache(REMEMBERED)
         """Namespace -> its uid and the versions of our bindings when it had the rights."""
@@ -126,19 +122,19 @@ class NamespaceRights:
         if not (is_recorded and any(versions)) and await self._has_rights(host):
             self._held[host] = (uid, now)
             return
-        self._account = self._account or await own_user_name(self._host)
-        deadline = self._clock() + HELD_WITHIN_S
+        self._account = self._account or await own_user_name(self.host)
+        deadline = self.clock() + HELD_WITHIN_S
         labels = {
             vocabulary.CLUSTER_LABEL: cluster,
             vocabulary.NAMESPACE_LABEL: virtual,
-            vocabulary.AGENT_LABEL: self._agent,
+            vocabulary.AGENT_LABEL: self.agent,
         }
         bindings = [
             await self._bind(_binding(name, role, self._account, labels, host), deadline)
             for name, role in self._roles.items()
         ]
         while not await self._has_rights(host):
-            if self._clock() > deadline:
+            if self.clock() > deadline:
                 text = f"the agent lacks its rights in namespace {virtual}: {JOIN_OF_THIS_VERSION}"
                 raise RetryError(text)
             await asyncio.sleep(ASK_AGAIN_S)
@@ -150,14 +146,14 @@ class NamespaceRights:
 
     def _versions(self, host: HostNamespace) -> _Versions:
         """Return the versions of our bindings; () while they are not listed."""
-        store = self._store_of(BINDINGS)
+        store = self.store_of(BINDINGS)
         if store is None or not store.is_synced:
             return ()
         return tuple(_version(store.get(host, name)) for name in self._roles)
 
     async def _has_rights(self, host: HostNamespace) -> bool:
         for proof in _PROOFS:
-            if not await is_allowed(self._host, Need(*proof, host)):
+            if not await is_allowed(self.host, Need(*proof, host)):
                 return False
         return True
 
@@ -166,22 +162,22 @@ class NamespaceRights:
         namespace, name = desired["metadata"]["namespace"], desired["metadata"]["name"]
         while True:
             try:
-                live = await self._host.create(BINDINGS.path(namespace), desired)
+                live = await self.host.create(BINDINGS.path(namespace), desired)
             except AlreadyExistsError:
                 path = BINDINGS.path(namespace, name)
-                live = await self._host.get(path)
+                live = await self.host.get(path)
                 content = {part: desired[part] for part in ("roleRef", "subjects")}
                 if content != {part: live.get(part) for part in content}:
                     _log.info("Correcting own rights", extra={"namespace": namespace})
-                    live = await self._host.replace(path, {**live, **content})
+                    live = await self.host.replace(path, {**live, **content})
             except HeldError:
                 raise
             except (ForbiddenError, InvalidError):
-                if self._clock() > deadline:
+                if self.clock() > deadline:
                     raise
                 await asyncio.sleep(ASK_AGAIN_S)
                 continue
-            store = self._store_of(BINDINGS)
+            store = self.store_of(BINDINGS)
             if store is not None:
                 store.observe(live)
             return live
@@ -327,10 +323,7 @@ async def begin_release(host: ApiClient, live: Object, agent: str, as_user: str 
 
 
 async def end_release(host: ApiClient, live: Object, agent: str, as_user: str = "") -> Object:
-    """Remove what an agent made in a namespace, then its claim; return the namespace.
-
-    live: left alone unless RELEASING. as_user: "" = the caller. Reads the server. Raises KubeError.
-    """
+    """Remove what an agent made in a releasing namespace, then its claim. Raises KubeError."""
     if phase_of(live, agent) is not Phase.RELEASING:
         return live
     name = live["metadata"]["name"]
@@ -356,10 +349,7 @@ async def end_release(host: ApiClient, live: Object, agent: str, as_user: str = 
 
 
 async def delete_namespace(host: ApiClient, live: Object, agent: str, as_user: str = "") -> None:
-    """Delete a claimed namespace with all that is in it.
-
-    Raises KubeError; ConflictError if another one has its name, and a claim of the agent.
-    """
+    """Delete a claimed namespace. Raises KubeError, ConflictError if it was claimed again."""
     with suppress(NotFoundError):
         try:
             await host.delete_same(NAMESPACES.path(name=live["metadata"]["name"]), live, as_user)
@@ -372,10 +362,7 @@ async def delete_namespace(host: ApiClient, live: Object, agent: str, as_user: s
 
 
 async def _patch(host: ApiClient, live: Object, patch: Object, agent: str, as_user: str) -> Object:
-    """Patch a claimed namespace; return it as it is if another process has released it.
-
-    Policies deny the agent what it does not claim. Raises KubeError.
-    """
+    """Patch a claimed namespace; return it as it is if it was released: policies deny that."""
     try:
         return await host.patch_same(
             NAMESPACES.path(name=live["metadata"]["name"]), live, patch, as_user
@@ -423,10 +410,7 @@ class NamespaceWriter:
     async def claim(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None = None
     ) -> HostNamespace:
-        """Return the claimed host namespace of a virtual one, created or adopted if needed.
-
-        desired: what to create, if a Work contains it. Raises RefusedError, RetryError, KubeError.
-        """
+        """Return the claimed namespace, created or adopted. Raises RefusedError, RetryError."""
         if self.claims.is_claimed_twice(vc.name, namespace):
             text = "two host namespaces have the claim for this namespace"
             raise _refused(Code.NAMESPACE_CLAIM_CONFLICT, text)
@@ -573,10 +557,7 @@ class NamespaceWriter:
     async def release(
         self, vc: VirtualCluster, namespace: VirtualNamespace, *, preserve: bool
     ) -> None:
-        """Release a namespace without a Work: delete what the agent created, else unclaim it.
-
-        Raises RetryError, KubeError; ConflictError if another one has its name.
-        """
+        """Delete a namespace that the agent created, else unclaim it. Raises RetryError."""
         name = self.claims.of(vc.name).get(namespace)
         if name is None:
             return

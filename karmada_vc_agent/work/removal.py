@@ -1,27 +1,19 @@
 """Removes Works and virtual clusters; counts what has no Work.
 
 A Cluster that is being deleted takes its execution namespace along, and the rights in there may be
-deleted before the Works. So all its Works are cleaned up as soon as the Cluster has its
-deletionTimestamp; if the hub then denies removing the finalizers, the Cluster is reported not
-Ready, upon which Karmada strips them itself. Where the Cluster was not Ready before, as with nodes
-that are away (ADR 33), it does so at once: Works that it took away meanwhile are cleaned up from
-what is cached of them.
+deleted before the Works. So all its Works are cleaned up at once; if the hub then denies removing
+the finalizers, the Cluster is reported not Ready, upon which Karmada strips them itself. Where it
+was not Ready before (ADR 33), it does so at once: Works that it took away meanwhile are cleaned up
+from what is cached of them.
 
 While hub or host may be at an earlier state (kube/store.py), as after a restore from a backup,
-nothing is cleaned up: a real deletion is still there when everything was listed again.
+nothing is cleaned up: a real deletion is still there when everything was listed again. What is
+remembered of a Work or Cluster is bound to its uid: another one may have its name already.
 
-A Work may be recreated under its name before the deletion of the first was seen, and a Cluster
-likewise: what is remembered of either is bound to its uid.
-
-Orphans: They are for a person to judge: `karmada-vc-agent leave --prune` lists and removes them.
-What a start from an old checkpoint made, or a restored host brings back, is among them.
-
-Removal of a virtual cluster: The steps of `karmada-vc-agent leave`, taken by the agent that serves
-it. Each can be repeated; what is waited for is said.
+Orphans are for a person to judge: `karmada-vc-agent leave --prune` lists and removes them.
 
 A departed virtual cluster is one that this agent registered, whose Cluster is no longer on the hub,
-and that is not in the settings or stays unregistered by its record. If an agent was running when
-the Cluster was deleted, that agent withdrew the votes; here it was not. Its objects stay, even one
+and that is not in the settings or stays unregistered by its record. Its objects stay, even one
 without other votes. The label of its nodes stays as long as it has namespaces.
 """
 
@@ -72,23 +64,14 @@ from karmada_vc_agent.model.vocabulary import (
     is_report,
 )
 from karmada_vc_agent.translation.kind_policy import ClusterScopedKinds, Policy, policy_for
+from karmada_vc_agent.work import works
 from karmada_vc_agent.work.manifests import Manifests
 from karmada_vc_agent.work.namespace_writer import NamespaceWriter
 from karmada_vc_agent.work.reporting import Failure, WorkManifest, unless_bug
 from karmada_vc_agent.work.rules.apply_plan import object_id
 from karmada_vc_agent.work.rules.ownership import work_of
 from karmada_vc_agent.work.shared_objects import SharedObjects
-from karmada_vc_agent.work.works import (
-    WorkKey,
-    Works,
-    aggregate,
-    id_of_work,
-    is_preserved,
-    key_of_work,
-    manifests_of,
-    namespaces_used,
-    work_path,
-)
+from karmada_vc_agent.work.works import WorkKey, Works
 
 _log = logging.getLogger(__name__)
 
@@ -103,8 +86,7 @@ _TOO_LATE = (
 class WorkFinalizer:
     """Finalises Works; remembers which are clean, and whose finalizers the hub keeps from us.
 
-    on_rights_lost: called with such a Cluster. enqueue: called with the Works that an object is
-    left to. on_failure: called with a Work, its virtual cluster and why it is not removed.
+    on_rights_lost: called with such a Cluster. enqueue: with Works that an object is left to.
     """
 
     hub: ApiClient
@@ -136,7 +118,7 @@ class WorkFinalizer:
     def preserves(self, cluster: str, work: Object) -> bool:
         """Return whether what a Work created stays when it is deleted."""
         is_all_kept = self._preserved.get(cluster) or self.clusters.preserves(cluster)
-        return is_all_kept or is_preserved(work)
+        return is_all_kept or works.is_preserved(work)
 
     def is_due(self, cluster: str, work: Object) -> bool:
         """Return whether a Work is being deleted, by itself or with its Cluster."""
@@ -148,7 +130,7 @@ class WorkFinalizer:
         if not self.clusters.is_deleting(cluster):
             return ""
         # No one can add the right again in an execution namespace that is being deleted.
-        need = need_of("GET", work_path(execution_namespace(cluster)))
+        need = need_of("GET", works.work_path(execution_namespace(cluster)))
         if not self._is_listed(cluster) and need in self.hub.denials.lasting():
             return _TOO_LATE
         is_barred = self._barred.get(cluster) == uid_of(self.clusters.ours(cluster))
@@ -164,7 +146,7 @@ class WorkFinalizer:
         if old is None or new is not None or not self._is_listed(cluster):
             return  # by a checkpoint nothing is deleted
         if self.clusters.is_deleting(cluster) and not self._is_cleaned(old):
-            self._taken[key_of_work(old)] = old
+            self._taken[works.key_of_work(old)] = old
 
     def taken(self, key: WorkKey) -> Object | None:
         """Return a Work that the hub took away, while it is to be cleaned up still."""
@@ -180,7 +162,7 @@ class WorkFinalizer:
         self._cleaned[cluster, name] = uid
 
     def _is_cleaned(self, work: Object) -> bool:
-        return self._cleaned.get(key_of_work(work)) == uid_of(work)
+        return self._cleaned.get(works.key_of_work(work)) == uid_of(work)
 
     async def finalise(self, vc: VirtualCluster, work: Object) -> None:
         """Remove what a Work created, then its finalizer. Raises KubeError, RetryError."""
@@ -239,7 +221,7 @@ class WorkFinalizer:
             )
             return False
         if failures:
-            text = aggregate([failure.text for failure in failures])
+            text = works.aggregate([failure.text for failure in failures])
             self.on_failure(work, vc.name, text)
             waits_for = {each for failure in failures for each in failure.waits_for}
             is_own = any(not failure.waits_for for failure in failures)
@@ -247,20 +229,17 @@ class WorkFinalizer:
         return True
 
     async def _remove_all(self, vc: VirtualCluster, work: Object) -> list[Failure]:
-        """Remove all manifests, and those of namespaces last: the rights in these end with them.
-
-        One that fails, as in a held namespace, stops no other, but the namespaces of its Work.
-        """
+        """Remove all manifests, namespaces last; a failure stops these only."""
         remove = partial(self._remove, vc, work)
         for is_last in (False, True):
-            some = [each for each in manifests_of(work) if _is_namespace(each) is is_last]
+            some = [each for each in works.manifests_of(work) if _is_namespace(each) is is_last]
             if failures := list(filter(None, await for_each(some, remove))):
                 return failures
         return []
 
     async def _remove(self, vc: VirtualCluster, work: Object, manifest: Object) -> Failure | None:
         """Remove one manifest; return why it is not. Raises RetryError, UnreachableError."""
-        item = WorkManifest(vc, manifest, id_of_work(work))
+        item = WorkManifest(vc, manifest, works.id_of_work(work))
 
         async def remove() -> Failure | None:
             self._wait_for_works(vc)
@@ -272,10 +251,7 @@ class WorkFinalizer:
         return await unless_bug(item, remove())
 
     def _is_left_to_others(self, cluster: str, work: Object, manifest: Object) -> bool:
-        """Leave an object to the other Works that have it and stay; they write it again.
-
-        Karmada's agent deletes such an object with either Work (contract 5.8).
-        """
+        """Leave an object to other Works that have it, unlike Karmada (contract 5.8)."""
         if self.clusters.is_deleting(cluster):
             return False  # none of them stays; a search by each of thousands takes minutes
         desired, namespace = object_id(manifest), text_at(manifest, "metadata", "namespace")
@@ -283,13 +259,13 @@ class WorkFinalizer:
             self.works.using_namespace(cluster, namespace) if namespace else self.works.of(cluster)
         )
         heirs = [
-            id_of_work(other)
+            works.id_of_work(other)
             for other in others
             if not (other["metadata"].get("deletionTimestamp") or is_report(other))
             and uid_of(other) != uid_of(work)
             and any(
                 dig(each, "metadata", "name") == desired[2] and object_id(each) == desired
-                for each in manifests_of(other)
+                for each in works.manifests_of(other)
             )
         ]
         for heir in heirs:
@@ -302,10 +278,7 @@ class WorkFinalizer:
             raise NotReadyError(f"the Works of cluster({vc.name}) are not listed")
 
     def _wait_for_users(self, vc: VirtualCluster, work: Object, manifest: Object) -> None:
-        """Raise RetryError while another Work needs the Namespace, or the rights in it.
-
-        A preserved one is released, and waits only for Works that are being deleted as well.
-        """
+        """Raise RetryError while Works, if it is preserved those deleted, use a Namespace."""
         if not _is_namespace(manifest):
             return
         namespace = text_at(manifest, "metadata", "name")
@@ -314,7 +287,7 @@ class WorkFinalizer:
             text = f"namespace {namespace} may be used by work {name or '?'}, which cannot be read"
             raise RetryError(text)
         taken = [other for key, other in self._taken.items() if key[0] == vc.name]
-        users = [other for other in taken if namespace in namespaces_used(other)]
+        users = [other for other in taken if namespace in works.namespaces_used(other)]
         for other in (*self.works.using_namespace(vc.name, namespace), *users):
             name, is_leaving = other["metadata"]["name"], self.is_due(vc.name, other)
             if is_report(other) or name == work["metadata"]["name"] or self._is_cleaned(other):
@@ -324,14 +297,11 @@ class WorkFinalizer:
 
 
 async def remove_finalizer(hub: ApiClient, work: Object) -> Object:
-    """Remove the agent's finalizer from a Work; return the Work.
-
-    Raises KubeError; ConflictError if the Work changed meanwhile.
-    """
+    """Remove the agent's finalizer from a Work. Raises KubeError, ConflictError."""
     metadata = work["metadata"]
     rest = [name for name in metadata.get("finalizers") or () if name != EXECUTION_FINALIZER]
     patch = {"metadata": {"finalizers": rest, "resourceVersion": metadata["resourceVersion"]}}
-    return await hub.merge_patch(work_path(metadata["namespace"], metadata["name"]), patch)
+    return await hub.merge_patch(works.work_path(metadata["namespace"], metadata["name"]), patch)
 
 
 def _is_namespace(manifest: Object) -> bool:
@@ -352,10 +322,7 @@ INITIAL_DELAY_S = 30.0
 
 @dataclass(eq=False)
 class OrphansController:
-    """Looks at all virtual clusters together.
-
-    on_count: called with each virtual cluster and the names of its objects that are orphaned.
-    """
+    """Counts orphans; on_count: called with each virtual cluster and their names."""
 
     host: ApiClient
     discovery: Discovery
@@ -448,10 +415,7 @@ class Removal:
     async def step(
         self, vc: VirtualCluster, source: VirtualClusterSource, *, keeps: bool = False
     ) -> str:
-        """Do what can be done now; return what it waits for, "" once nothing is left of it.
-
-        source: loses it after that. keeps: whether what its Works made stays. Raises KubeError.
-        """
+        """Do what can be done now, and return what it waits for; source: loses it at the end."""
         name = vc.name
         if doubt := doubt_of(self.hub.history, self.host.history):
             return f"waiting: {doubt}"
@@ -490,9 +454,9 @@ class Removal:
 
     async def _end_cluster(self, cluster: Object, *, keeps: bool) -> str:
         name = cluster["metadata"]["name"]
-        works, unmarked = self.works.of(name), 0
-        for work in works if keeps else ():
-            if not is_preserved(work) and not work["metadata"].get("deletionTimestamp"):
+        left, unmarked = self.works.of(name), 0
+        for work in left if keeps else ():
+            if not works.is_preserved(work) and not work["metadata"].get("deletionTimestamp"):
                 await preserve_work(self.hub, work)
                 unmarked += 1
         if unmarked and not cluster["metadata"].get("deletionTimestamp"):
@@ -509,14 +473,14 @@ class Removal:
                 )
             except (NotFoundError, ConflictError):
                 pass  # the next step sees what became of it
-        if works:
-            return f"waiting for Works of Cluster {name} to be finalised ({len(works)} left)"
+        if left:
+            return f"waiting for Works of Cluster {name} to be finalised ({len(left)} left)"
         return f"waiting for the hub to remove Cluster {name}"
 
 
 async def preserve_work(hub: ApiClient, work: Object) -> None:
     """Mark a Work, so that what it created stays once it is deleted. Raises KubeError."""
-    path = work_path(work["metadata"]["namespace"], work["metadata"]["name"])
+    path = works.work_path(work["metadata"]["namespace"], work["metadata"]["name"])
     with suppress(NotFoundError):
         await hub.merge_patch(path, {"spec": {"preserveResourcesOnDeletion": True}})
 
@@ -526,10 +490,7 @@ FRESH_S = 60.0
 
 @dataclass(eq=False)
 class DeparturesController:
-    """Withdraws the votes of departed virtual clusters, then forgets those not in the settings.
-
-    is_served: whether one is in the settings and does not stay unregistered.
-    """
+    """Withdraws the votes of departed virtual clusters; is_served: others are departed."""
 
     hub: ApiClient
     host: ApiClient
@@ -563,10 +524,7 @@ class DeparturesController:
             await self.state.forget(name)
 
     async def _is_on_hub(self, name: str) -> bool:
-        """Return whether a Cluster of this name exists, of any owner; requests it if not cached.
-
-        Raises NotReadyError while hub or host may have gone back in time.
-        """
+        """Return whether a Cluster exists, of any owner. Raises NotReadyError in doubt."""
         if self.clusters.store.get("", name) is not None:
             return True
         if doubt := doubt_of(self.hub.history, self.host.history):

@@ -43,7 +43,6 @@ from karmada_vc_agent.translation.kind_policy import CONTENT_REFUSALS, Code, Ref
 from karmada_vc_agent.translation.translate import MAX_LEVELS, Converted, HostObject, Skipped
 from karmada_vc_agent.work import works
 from karmada_vc_agent.work.host_objects import Applied, Check, is_stand_in
-from karmada_vc_agent.work.rules.ownership import conflict_text
 from karmada_vc_agent.work.works import ManifestStatus, WorkKey
 
 Dependency = str | tuple[Hashable, ...]
@@ -83,11 +82,7 @@ def dependency_of(
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A manifest that could not be applied; code: of a refusal, else None.
-
-    is_recreation: its object was deleted by another writer. waits_for: what ends it; empty = only
-    something of this manifest. is_final: not retried after a delay.
-    """
+    """A manifest that was not applied; waits_for: what ends it, is_final: no other retry does."""
 
     text: str
     code: Code | None = None
@@ -113,13 +108,6 @@ def not_served(gvk: GroupVersionKind, text: str = "") -> Failure:
     """Return the failure of a kind that the host does not serve."""
     text = text or f'no matches for kind "{gvk.kind}" in version "{gvk.api_version}"'
     return Failure(text, waits_for=(kind_dependency(gvk),), is_unserved=True)
-
-
-def conflict(vc: VirtualCluster, manifest: Object) -> Failure:
-    """Return the failure of a manifest whose object belongs to another owner (contract 5.5)."""
-    metadata = manifest["metadata"]
-    namespace = metadata.get("namespace") or ""
-    return Failure(conflict_text(manifest["kind"], namespace, metadata["name"], vc.name))
 
 
 class Strategy(Enum):
@@ -436,7 +424,8 @@ async def reflect(
     cluster = context.vc.name
     virtual, names = restore.restore(live, context), restore.names_of(live, context)
     manifest, ordinal = item.manifest, item.ordinal
-    before = _entry(work, ordinal)
+    entries = maps_at(work, "status", "manifestStatuses")
+    before = [each for each in entries if dig(each, "identifier", "ordinal") == ordinal][:1]
     try:
         status = await interpreter.reflect_status(cluster, virtual)
     except InterpretationError as error:
@@ -452,27 +441,16 @@ async def reflect(
     too_deep = size_of(status, MAX_LEVELS) is None
     status = None if too_deep else restore.restore_texts(status, names)
     entry = works.manifest_status(ordinal, manifest, status, health)
-    if entry != before and works.is_listed(work):
+    if [entry] != before and works.is_listed(work):
         events.reflected(work, manifest, _TOO_DEEP if too_deep else None)
         if interpreter.interprets_health(gvk_of(virtual)):
             events.interpreted(work, manifest, health, problem or None)
     return entry, problem, dependency
 
 
-def _entry(work: Object, ordinal: int) -> Object | None:
-    for entry in maps_at(work, "status", "manifestStatuses"):
-        if dig(entry, "identifier", "ordinal") == ordinal:
-            return entry
-    return None
-
-
 @dataclass(slots=True)
 class WorkOutcome:
-    """What a sync did with each manifest but skipped ones, and read of its object.
-
-    results: manifest, how it was applied, and the window that it waits for. unreadable: why a
-    status could not be read, or "".
-    """
+    """What a sync did with each manifest (how, and which window it waits for), and read of it."""
 
     results: list[tuple[Object, Done, WindowState | None]] = field(default_factory=list)
     entries: list[ManifestStatus] = field(default_factory=list)
@@ -502,22 +480,6 @@ class WorkOutcome:
     def errors(self) -> list[str]:
         """The messages of the failures."""
         return [failure.text for failure in self.failures]
-
-    @property
-    def codes(self) -> tuple[str, ...]:
-        """The codes of the refusals."""
-        return tuple(str(failure.code) for failure in self.failures if failure.code is not None)
-
-    @property
-    def waits_for(self) -> tuple[Hashable, ...]:
-        """What ends the failures, where they are refusals."""
-        return tuple(each for failure in self.failures for each in failure.waits_for)
-
-    @property
-    def is_refused(self) -> bool:
-        """Return whether retrying after a delay is useless: all failures are refusals."""
-        failures = self.failures
-        return bool(failures) and all(failure.is_final for failure in failures)
 
     def retry(self, text: str) -> RetryError:
         """Return the error with which the Work backs off."""

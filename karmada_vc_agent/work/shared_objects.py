@@ -41,11 +41,7 @@ from karmada_vc_agent.work.rules.apply_plan import (
 
 @dataclass(eq=False)
 class SharedObjects:
-    """Joins and leaves shared objects for virtual clusters.
-
-    enqueue: called with the Works (`<execution namespace>/<work>`) to sync again. former_names:
-    earlier names of a virtual cluster.
-    """
+    """Joins and leaves shared objects; enqueue: called with the Works to sync again."""
 
     host: ApiClient
     store_of: StoreOf
@@ -81,11 +77,7 @@ class SharedObjects:
         check: Check,
         as_user: str = "",
     ) -> Applied:
-        """Join an object, or change it if all its owners agree.
-
-        check: asserts the rules on the retained object. as_user: "" = the agent itself. Raises
-        RefusedError, RetryError while it is being deleted, KubeError, InterpretationError.
-        """
+        """Join an object, or change it if all its owners agree. Raises RefusedError, RetryError."""
         self._users[_key(desired)].add(work)
         name = desired["metadata"]["name"]
 
@@ -262,8 +254,7 @@ LOOKS, LOOK_EVERY_S = 200, 0.05
 class SharedNames:
     """Reports hosts that another virtual cluster uses, and refuses them if so configured.
 
-    An index over our own labelled objects has the users of a name; writes in progress count too.
-    The other user is never named (rewriting-rules 4.3, 7; ADR 16). informers: with NAME_INDEX.
+    Users are in an index of our labelled objects, or writing now, and never named (ADR 16).
     freed: called with the names that became free. refuses: whether a virtual cluster is refused.
     """
 
@@ -292,10 +283,7 @@ class SharedNames:
 
     @contextmanager
     def taking(self, obj: Object, live: Object | None) -> Iterator[tuple[str, ...]]:
-        """Reserve the names of an object while it is written; yields those that others use.
-
-        obj: as translated. live: the informer's object. Raises RefusedError (SharedHostConflict).
-        """
+        """Reserve names while an object is written; yields those taken. Raises RefusedError."""
         cluster = labels_of(obj)[CLUSTER_LABEL]
         names, had = shared_names(obj), shared_names(live or {}).keys()
         taken = tuple(name for name in names if self._is_taken(name, cluster))

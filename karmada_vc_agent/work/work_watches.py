@@ -7,21 +7,13 @@ served the one watch keeps next to nothing, so one that is added later has a wat
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
+from karmada_vc_agent.cluster import virtual_clusters
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
 from karmada_vc_agent.cluster.rules.conditions import find_condition
-from karmada_vc_agent.cluster.virtual_clusters import (
-    NODE_GROUP,
-    Claim,
-    Membership,
-    Scopes,
-    VirtualClusters,
-    claim_of,
-    claims_in,
-    name_of_change,
-)
+from karmada_vc_agent.cluster.virtual_clusters import Claim, Membership, Scopes, VirtualClusters
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Signal
@@ -61,30 +53,23 @@ OnChange = Callable[[str, Object | None, Object | None], None]
 """(virtual cluster, old Work, new Work)"""
 
 
+@dataclass(eq=False)
 class WorkWatches:
     """Starts and stops reflectors of Works; `works` reads what they list.
 
-    clusters: those that are served, which may change. cluster_wide: one watch over all execution
-    namespaces; needs the right to read them all.
+    clusters: those that are served now. cluster_wide: one watch over all, which needs the right.
     """
 
-    def __init__(
-        self,
-        hub: ApiClient,
-        clusters: Collection[str],
-        on_change: OnChange,
-        bounds: WorkBounds,
-        *,
-        cluster_wide: bool,
-        supervisor: Supervisor = ALONE,
-    ) -> None:
-        self._bounds = bounds
-        self._hub = hub
-        self._clusters = clusters
+    hub: ApiClient
+    clusters: Collection[str]
+    on_change: OnChange
+    bounds: WorkBounds
+    _: KW_ONLY
+    cluster_wide: bool
+    supervisor: Supervisor = ALONE
+
+    def __post_init__(self) -> None:
         self._covered: set[str] = set()
-        self._on_change = on_change
-        self._cluster_wide = cluster_wide
-        self._supervisor = supervisor
         self._stores: dict[str, Store[Object]] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._reflectors: dict[str, Reflector[Object]] = {}
@@ -106,7 +91,7 @@ class WorkWatches:
         if task is not None:
             task.cancel()
         if self._stores.pop(cluster, None) is not None:
-            self._bounds.forget_cluster(cluster)
+            self.bounds.forget_cluster(cluster)
             for work in self._stores.get("") or ():
                 if key_of_work(work)[0] == cluster:
                     trim(work, NOT_MEASURED)  # the one watch for all goes on with its identity
@@ -140,8 +125,8 @@ class WorkWatches:
 
     def _is_covered(self, cluster: str) -> bool:
         """Return whether the one watch for all covers a virtual cluster, and set its store."""
-        if self._cluster_wide and "" not in self._stores:
-            self._covered = set(self._clusters)
+        if self.cluster_wide and "" not in self._stores:
+            self._covered = set(self.clusters)
             self._stores[""] = self._new_store(lambda: self._covered)
             self._requested.set()
         if cluster in self._covered:
@@ -150,21 +135,21 @@ class WorkWatches:
 
     def _watch(self, group: asyncio.TaskGroup, cluster: str, store: Store[Object]) -> None:
         path = work_path(vocabulary.execution_namespace(cluster)) if cluster else ALL_WORKS_PATH
-        reflector = self._reflectors[cluster] = Reflector(self._hub, path, store.codec, store)
+        reflector = self._reflectors[cluster] = Reflector(self.hub, path, store.codec, store)
 
         async def run() -> None:
             with flows.of(cluster):
                 await measured(reflector.run())
 
-        start = self._supervisor.start
+        start = self.supervisor.start
         self._running[cluster] = start(group, "reflector", run, f"reflector {path}")
 
     def _new_store(self, read: Callable[[], Collection[str]]) -> Store[Object]:
         """Return a store; read: the virtual clusters whose Works are read from it."""
-        codec = WorkCodec(self._bounds, read)
+        codec = WorkCodec(self.bounds, read)
         store: Store[Object] = Store(codec, {Works.NAMESPACE_INDEX: namespaces_used})
         store.add_handler(partial(self._changed, read))
-        store.on_replaced = lambda _: self._bounds.listed(store, read())
+        store.on_replaced = lambda _: self.bounds.listed(store, read())
         return store
 
     def _changed(
@@ -175,19 +160,16 @@ class WorkWatches:
         if work is None or cluster not in read():
             return
         if new is not None:
-            self._bounds.observe(new)  # again, where it was observed and not decoded
+            self.bounds.observe(new)  # again, where it was observed and not decoded
         else:
-            self._bounds.remove(work)
-        if cluster in self._clusters:
-            self._on_change(cluster, old, new)
+            self.bounds.remove(work)
+        if cluster in self.clusters:
+            self.on_change(cluster, old, new)
 
 
 @dataclass(eq=False)
 class RegisteredClusters:
-    """Watches the Works of registered virtual clusters, and reports what else depends on it.
-
-    became: one whose Ready on the hub changed. disputed: a node whose owner may be another one now.
-    """
+    """Watches Works of registered virtual clusters; became: Ready; disputed: a node's owner."""
 
     virtual_clusters: VirtualClusters
     clusters: HubClusters
@@ -221,7 +203,7 @@ class RegisteredClusters:
             self.became.emit(name)
 
     def _settings_changed(self, old: VirtualCluster | None, new: VirtualCluster | None) -> None:
-        name = name_of_change(old, new)
+        name = virtual_clusters.name_of_change(old, new)
         if new is None:
             self.watches.leave(name)
             self._end(name)
@@ -289,8 +271,8 @@ class AffectedWorks:
 
 
 def _changed_claims(old: Object | None, new: Object | None) -> Iterable[Claim]:
-    before, after = (claim_of(obj) if obj else None for obj in (old, new))
-    return claims_in(old, new) if before != after else ()
+    before, after = (virtual_clusters.claim_of(obj) if obj else None for obj in (old, new))
+    return virtual_clusters.claims_in(old, new) if before != after else ()
 
 
 @dataclass(eq=False)
@@ -326,7 +308,7 @@ class DependencyChanges:
         before = self._scopes
         self._scopes = {gvk: resource.namespaced for gvk, resource in served.by_kind.items()}
         kinds = [gvk for gvk, scope in self._scopes.items() if before.get(gvk) != scope]
-        of_all = not before or NODE_GROUP in kinds
+        of_all = not before or virtual_clusters.NODE_GROUP in kinds
         self.emit({*map(kind_dependency, kinds), *(self.virtual_clusters if of_all else ())})
 
     def own_object(self, old: Object | None, new: Object | None) -> None:

@@ -349,10 +349,7 @@ _KEPT_METADATA = (
 
 
 def trim(work: Object, measure: Measure, namespaces_at_most: int | None = None) -> None:
-    """Reduce a Work, in place, to its identity and the namespaces it uses; never write it then.
-
-    namespaces_at_most: None for one that is stored already, whose index has all of them.
-    """
+    """Reduce a Work, in place, to its identity and some or all namespaces; never write it then."""
     if is_trimmed(work):
         return
     metadata, spec = work["metadata"], work.get("spec")
@@ -542,23 +539,21 @@ _Id = tuple[Place, str, str]
 """Where an object is, its name and UID: who asks by a UID alone may have invented it."""
 
 
+@dataclass(eq=False)
 class Owners:
     """Finds the Work of host objects; the result is remembered by their UIDs."""
 
-    def __init__(self, host: ApiClient, discovery: Discovery, works: Works) -> None:
-        self._host = host
-        self._discovery = discovery
-        self._works = works
+    host: ApiClient
+    discovery: Discovery
+    works: Works
+
+    def __post_init__(self) -> None:
         self._origins: LRUCache[_Id, ObjectOrigin] = LRUCache(REMEMBERED)
 
     async def origin(
         self, place: Place, resource: Resource, name: str, uid: str = ""
     ) -> ObjectOrigin | None:
-        """Return the origin of an object, None if no Work is named on the way up.
-
-        That is the first object made from a manifest of the Work it names, otherwise the first one
-        that names a Work: controllers copy annotations. uid: of the object, if given.
-        """
+        """Return the Work up the owners that has the object, else one that is only named."""
         cached = self._origins.get((place, name, uid)) if uid else None
         if cached is not None:
             return cached
@@ -572,27 +567,24 @@ class Owners:
                 break
             walked.append((place, obj["metadata"]["name"], uid_of(obj)))
             origin = self._origins.get(walked[-1]) or self._named(place.cluster, obj)
-            if origin is not None and self._is_made_from(place, origin):
+            work = self.work(place.cluster, origin) if origin is not None else None
+            if origin and work and manifest_of(work, origin.root, place.virtual) is not None:
                 self._origins.update(dict.fromkeys(walked, origin))
                 return origin
             named = named or origin
             obj = await self._owner_of(obj, place.host)
         return named
 
-    def _is_made_from(self, place: Place, origin: ObjectOrigin) -> bool:
-        work = self.work(place.cluster, origin)
-        return work is not None and manifest_of(work, origin.root, place.virtual) is not None
-
     def work(self, cluster: str, origin: ObjectOrigin) -> Object | None:
         """Return the Work of an origin, if it is still there."""
-        return self._works.get(cluster, origin.work)
+        return self.works.get(cluster, origin.work)
 
     def _named(self, cluster: str, obj: Object) -> ObjectOrigin | None:
         """Return the Work that an object names; a tenant may have written that of another."""
         namespace, _, name = annotations_of(obj).get(vocabulary.WORK_ANNOTATION, "").partition("/")
         if (
             namespace != vocabulary.execution_namespace(cluster)
-            or self._works.get(cluster, name) is None
+            or self.works.get(cluster, name) is None
         ):
             return None
         return ObjectOrigin(name, _without_content(obj))
@@ -602,7 +594,7 @@ class Owners:
         reference = next((r for r in references if r.get("controller")), None)
         if reference is None:
             return None
-        resource = await self._discovery.find(
+        resource = await self.discovery.find(
             parse_api_version(reference["apiVersion"], reference["kind"])
         )
         if resource is None or not resource.namespaced:
@@ -612,7 +604,7 @@ class Owners:
 
     async def _get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return an object; a tenant may have written its kind and name, whatever they are."""
-        return await self._host.look_up(resource.path(namespace, name))
+        return await self.host.look_up(resource.path(namespace, name))
 
 
 def _without_content(obj: Object) -> Object:

@@ -3,10 +3,8 @@
     live -> merge -> retain -> assert placement -> decide -> write
 
 Karmada compares the whole merged object with the live one (contract 5.5), so defaults of the server
-make them differ; the PUT that follows changes nothing. Within a process `needs_update` with the
-remembered version avoids that. To the next one a mark on the object says what was written last
-(ADR 49): a digest of what was desired, and the generation that this makes: none for a PUT of
-nothing but what is there, else the next. Where that is wrong, a PUT is the cost.
+cost PUTs that change nothing. Within a process the remembered version avoids them, for the next one
+a mark on the object (ADR 49): a digest of what was desired, and the generation that this makes.
 
 Shared objects (rewriting-rules 5.1): an annotation lists their owners: virtual cluster -> hash of
 what it desires. One is changed only when all owners desire the same.
@@ -107,10 +105,6 @@ def _mark_text(digest: str, generation: int) -> str:
     return f"{digest}/{generation}"
 
 
-_GENERATION_PREFIX = "gen:"
-_RESOURCE_VERSION_PREFIX = "rv:"
-
-
 class ForeignError(Exception):
     """The live object is not ours to write."""
 
@@ -148,11 +142,7 @@ def decide(
 
 
 def _is_right(desired: Object, live: Object, digest: str) -> bool:
-    """Return whether a PUT would change nothing, or the live object's mark says so.
-
-    Karmada prunes only the live side, and so PUTs each Service whose clusterIP it retained;
-    pruning both sides alike avoids these writes.
-    """
+    """Return whether a PUT would change nothing; Karmada prunes, and so PUTs, unlike this."""
     bare = prune(without_mark(live))
     stored = completed(prune(without_mark(desired)), bare)
     same = completed(bare, bare)
@@ -182,22 +172,14 @@ def decide_released(retained: Object, live: Object) -> Object | None:
 def version_of(live: Object) -> str:
     """Return what to remember of a written object: `gen:<n>`, else `rv:<v>` (contract 5.5)."""
     generation = dig(live, "metadata", "generation")
-    if generation:
-        return f"{_GENERATION_PREFIX}{generation}"
-    return f"{_RESOURCE_VERSION_PREFIX}{dig(live, 'metadata', 'resourceVersion') or ''}"
+    return f"gen:{generation}" if generation else f"rv:{live['metadata'].get('resourceVersion')}"
 
 
 def needs_update(desired: Object, live: Object, remembered: str | None) -> bool:
-    """Return whether the live object may have drifted and must be compared in full.
-
-    remembered: `version_of` what was last written or seen as desired. A label added on the host
-    triggers it each time; `decide` then returns None. Source: contract 5.6, trap 31.
-    """
+    """Return whether an object, last of that version, has to be compared (5.6, trap 31)."""
     version = version_of(live)
-    if version != remembered:
-        return True
-    if not version.startswith(_GENERATION_PREFIX):
-        return False
+    if version != remembered or version.startswith("rv:"):
+        return version != remembered
     return key_of(desired)[1:] != key_of(live)[1:] or labels_of(desired) != labels_of(live)
 
 
@@ -235,11 +217,7 @@ class SharePlan(NamedTuple):
 def plan_share(
     desired: Object, live: Object | None, cluster: str, former: Container[str] = ()
 ) -> SharePlan:
-    """Plan the write for the manifest of one virtual cluster.
-
-    An object of the host itself is never written: it is as desired, or differs. former: names that
-    the virtual cluster had earlier, which own nothing any more.
-    """
+    """Plan the write for one virtual cluster; an object of the host itself is never written."""
     own_hash = content_hash(desired)
     if live is None:
         return SharePlan(with_owners(desired, {cluster: own_hash}))

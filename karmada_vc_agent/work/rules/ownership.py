@@ -28,11 +28,7 @@ def is_managed(live: Object) -> bool:
 
 
 def may_replace(desired: Object, live: Object, former: Container[str] = ()) -> bool:
-    """Return whether an update is allowed: managed by Karmada, or the manifest says overwrite.
-
-    Never for an object of another virtual cluster, whatever the manifest says. former: earlier
-    names of its own. Source: contract 5.5 step 1, trap 23.
-    """
+    """Return whether an update is allowed, by Karmada's and our marks (contract 5.5, trap 23)."""
     owner = labels_of(live).get(vocabulary.CLUSTER_LABEL)
     own = labels_of(desired).get(vocabulary.CLUSTER_LABEL)
     if owner and owner != own and owner not in former:
@@ -99,11 +95,7 @@ _OF_POLICIES = {
 
 
 def merge_labels(desired: Object, live: Object) -> dict[str, str]:
-    """Return the labels to write: the manifest's, and those of others on the live object.
-
-    A label listed in the live object's managed-labels annotation is from Karmada; if the manifest
-    no longer has it, it is removed. Source: contract 5.5 step 3.
-    """
+    """Return the labels to write, without what Karmada managed before (contract 5.5 step 3)."""
     managed = annotations_of(live).get(vocabulary.MANAGED_LABELS_ANNOTATION)
     return _merge(labels_of(desired), labels_of(live), managed)
 
@@ -122,11 +114,7 @@ def merge_annotations(desired: Object, live: Object) -> dict[str, str]:
 
 
 def merge_metadata(desired: Object, live: Object) -> Object:
-    """Return the desired object with the metadata needed to update the live one.
-
-    From the live object: resourceVersion, finalizers and ownerReferences (they replace the
-    manifest's even if empty), merged labels and annotations. Source: contract 5.5 steps 2, 3.
-    """
+    """Return the desired object with the metadata to update the live one (5.5 steps 2, 3)."""
     metadata: dict[str, Any] = dict(desired.get("metadata") or {})
     live_metadata = live.get("metadata") or {}
     for field in ("resourceVersion", "finalizers", "ownerReferences"):
@@ -213,10 +201,7 @@ def is_of_tenants(namespace: Object) -> bool:
 
 
 def is_foreign(gvk: GroupVersionKind, live: Object, cluster: str) -> bool:
-    """Return whether an object in a claimed namespace is neither the cluster's nor the host's.
-
-    A volume claim of a StatefulSet is foreign: it may hold the only copy of data.
-    """
+    """Return whether an object, as a volume claim, is neither the cluster's nor the host's."""
     return not (
         labels_of(live).get(vocabulary.CLUSTER_LABEL) == cluster
         or _is_controlled(live)

@@ -4,9 +4,8 @@ Defaults: Kinds with a `metadata.generation` have a mark instead (apply_plan.py)
 row knows costs a PUT that changes nothing, once a start; a row that is wrong could hide a change,
 so a row is only what the server documents.
 
-Node ports (rewriting-rules 4.3): Node ports belong to the host: if two virtual clusters have the
-same template, the second gets another port. The requested one is recorded on the object, so that
-the assigned port is kept as long as the request does not change.
+Node ports belong to the host: of two virtual clusters with the same template, the second gets
+another port, which it keeps for as long as it requests the one recorded (rewriting-rules 4.3).
 """
 
 import base64
