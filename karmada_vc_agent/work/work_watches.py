@@ -94,7 +94,7 @@ class WorkWatches:
             self.bounds.forget_cluster(cluster)
             for work in self._stores.get("") or ():
                 if key_of_work(work)[0] == cluster:
-                    trim(work, NOT_MEASURED)  # the one watch for all goes on with its identity
+                    trim(work, NOT_MEASURED)  # the one watch for all keeps its identity
 
     def leave(self, cluster: str) -> None:
         """Have the one watch for all not count for a virtual cluster any more."""
