@@ -172,7 +172,8 @@ def decide_released(retained: Object, live: Object) -> Object | None:
 def version_of(live: Object) -> str:
     """Return what to remember of a written object: `gen:<n>`, else `rv:<v>` (contract 5.5)."""
     generation = dig(live, "metadata", "generation")
-    return f"gen:{generation}" if generation else f"rv:{live['metadata'].get('resourceVersion')}"
+    version = dig(live, "metadata", "resourceVersion") or ""
+    return f"gen:{generation}" if generation else f"rv:{version}"
 
 
 def needs_update(desired: Object, live: Object, remembered: str | None) -> bool:
