@@ -62,8 +62,8 @@ from karmada_vc_agent.model.vocabulary import (
 )
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
 from karmada_vc_agent.work.host_objects import LiveObjects, write_binding
-from karmada_vc_agent.work.namespace_content import begin_release, delete_namespace, end_release
-from karmada_vc_agent.work.removal import preserve_work
+from karmada_vc_agent.work.namespace_writer import begin_release, delete_namespace, end_release
+from karmada_vc_agent.work.removal import preserve_work, remove_finalizer
 from karmada_vc_agent.work.rules.ownership import (
     is_foreign,
     is_of_tenants,
@@ -72,7 +72,6 @@ from karmada_vc_agent.work.rules.ownership import (
     work_of,
 )
 from karmada_vc_agent.work.shared_objects import SharedObjects
-from karmada_vc_agent.work.work_finalizer import remove_finalizer
 from karmada_vc_agent.work.works import work_path
 
 POLL_S = 1.0

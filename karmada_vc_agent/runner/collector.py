@@ -19,7 +19,7 @@ from karmada_vc_agent.model.vocabulary import execution_namespace
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.work_parts import WorkParts
 from karmada_vc_agent.telemetry.metrics import Sample
-from karmada_vc_agent.work.work_finalizer import OrphanedObjects
+from karmada_vc_agent.work.removal import OrphanedObjects
 from karmada_vc_agent.work.works import applied_of, is_suspended, is_waiting
 
 HUB, HOST = "hub", "host"

@@ -77,7 +77,7 @@ from karmada_vc_agent.translation.rbac_rules import admin_rules
 from karmada_vc_agent.work.host_objects import HostObjects, PlacementKeeper
 from karmada_vc_agent.work.manifests import ReportedObjects
 from karmada_vc_agent.work.memory_bounds import KeptObjects
-from karmada_vc_agent.work.namespace_content import NamespaceShares
+from karmada_vc_agent.work.namespace_writer import NamespaceShares
 from karmada_vc_agent.work.reporting import Dependency, WindowGate
 from karmada_vc_agent.work.served_kinds import Concerns
 from karmada_vc_agent.work.work_watches import HeldChanges

@@ -48,11 +48,11 @@ from karmada_vc_agent.work.namespace_writer import (
     left_behind,
     reconcile_namespace,
 )
-from karmada_vc_agent.work.removal import DeparturesController
-from karmada_vc_agent.work.work_finalizer import (
+from karmada_vc_agent.work.removal import (
     ALL_CLUSTERS,
     INITIAL_DELAY_S,
     WORKS_SETTLE_S,
+    DeparturesController,
     OrphansController,
     orphan_keys,
 )

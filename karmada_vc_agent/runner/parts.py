@@ -47,8 +47,7 @@ from karmada_vc_agent.runner.hub_presence import HubStart
 from karmada_vc_agent.runner.process import has_rights
 from karmada_vc_agent.runner.work_parts import WorkParts
 from karmada_vc_agent.telemetry.metrics import Sample
-from karmada_vc_agent.work.removal import Removal
-from karmada_vc_agent.work.work_finalizer import OrphanedObjects
+from karmada_vc_agent.work.removal import OrphanedObjects, Removal
 
 
 class _SavedHub(Protocol):

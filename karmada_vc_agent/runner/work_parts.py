@@ -31,12 +31,16 @@ from karmada_vc_agent.work.execution import LARGE_AT_ONCE, WorkStatuses
 from karmada_vc_agent.work.host_objects import HostObjects
 from karmada_vc_agent.work.manifests import Manifests, ReportedObjects
 from karmada_vc_agent.work.memory_bounds import WorkBounds
-from karmada_vc_agent.work.namespace_content import DefaultObjects, NamespaceRights
-from karmada_vc_agent.work.namespace_writer import NAMESPACES, NamespaceWriter
+from karmada_vc_agent.work.namespace_writer import (
+    NAMESPACES,
+    DefaultObjects,
+    NamespaceRights,
+    NamespaceWriter,
+)
+from karmada_vc_agent.work.removal import WorkFinalizer
 from karmada_vc_agent.work.reporting import WorkEvents, owning_work, works_of_change
 from karmada_vc_agent.work.served_kinds import InterpreterRules, ServedKinds
 from karmada_vc_agent.work.shared_objects import NAME_INDEX, SharedNames, SharedObjects
-from karmada_vc_agent.work.work_finalizer import WorkFinalizer
 from karmada_vc_agent.work.work_watches import (
     AffectedWorks,
     DependencyChanges,

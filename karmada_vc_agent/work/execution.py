@@ -6,9 +6,6 @@ its objects on the host, a retry. So each Work has one writer, and one report.
     read    the Work, its Cluster, the live objects
     decide  translate each manifest, plan its write
     write   the host objects; then report one status with Dispatching, Applied, manifestStatuses
-
-Nothing but the result is kept of a manifest that was applied: not what it was translated into, and
-not its object.
 """
 
 import logging
@@ -18,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
-from typing import NamedTuple
 
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
 from karmada_vc_agent.cluster.rules.conditions import Condition
@@ -28,16 +24,17 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, Requeue, RetryError
 from karmada_vc_agent.kube.errors import ConflictError, KubeError, NotFoundError, TooLargeError
 from karmada_vc_agent.kube.flows import FairSlots, retry_on_conflict
-from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.kube.store import Store, is_echo
 from karmada_vc_agent.model.objects import OBJECT_BYTES, SMALL_BYTES, Object, bytes_of, uid_of
 from karmada_vc_agent.model.quantity import WindowState
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.vocabulary import execution_namespace
 from karmada_vc_agent.translation.kind_policy import Code, Refusal
-from karmada_vc_agent.work import reporting
+from karmada_vc_agent.work import reporting, works
 from karmada_vc_agent.work.host_objects import Applied, reading_at_most
 from karmada_vc_agent.work.manifests import Manifests
 from karmada_vc_agent.work.memory_bounds import KeepStatus, WorkBounds, held_bytes, keep_all
+from karmada_vc_agent.work.removal import WorkFinalizer
 from karmada_vc_agent.work.reporting import (
     Done,
     Failure,
@@ -50,56 +47,19 @@ from karmada_vc_agent.work.reporting import (
     unless_bug,
 )
 from karmada_vc_agent.work.rules import apply_plan
-from karmada_vc_agent.work.work_finalizer import WorkFinalizer
 from karmada_vc_agent.work.work_watches import HeldChanges
-from karmada_vc_agent.work.works import (
-    ManifestStatus,
-    WorkKey,
-    WorkMemory,
-    Works,
-    aggregate,
-    applied,
-    applied_condition,
-    applied_of,
-    compose_work_status,
-    dispatched,
-    dispatching,
-    id_of_work,
-    is_applied,
-    is_dispatched,
-    is_listed,
-    is_suspended,
-    is_trimmed,
-    key_of_work,
-    manifests_of,
-    ordinals,
-    put_status,
-    reported_over,
-    waiting,
-    without_reflected,
-    work_path,
-)
+from karmada_vc_agent.work.works import ManifestStatus, WorkKey, WorkMemory, Works, dispatched
 
-
-class _Report(NamedTuple):
-    """What the whole status of one Work is to be."""
-
-    uid: str
-    is_deleted: bool
-    status: Object
-
-    def is_of(self, work: Object) -> bool:
-        """Return True for this very Work, unless it was deleted since."""
-        return (self.uid, self.is_deleted) == (uid_of(work), _is_deleted(work))
+_Identity = tuple[str, bool]
+"""The uid of a Work, and whether it is being deleted: what is reported of one is of no other."""
 
 
 @dataclass(eq=False)
 class WorkStatuses:
-    """Reads Works in full, keeps the newest report of each, and writes it to the hub.
+    """Reads Works in full, keeps the newest report of each; the only writer of Work.status.
 
     Execution does not wait for that, so no repair waits for a hub that does not answer. due: called
-    with the Works to write. kept: returns a status of a Work (virtual cluster, uid) as it is kept,
-    None where only its health is.
+    with the Works to write. kept: see KeptObjects.take_status().
     """
 
     hub: ApiClient
@@ -112,127 +72,116 @@ class WorkStatuses:
     kept: KeepStatus = keep_all
 
     def __post_init__(self) -> None:
-        self._reports: dict[WorkKey, _Report] = self.scopes.keep_by(itemgetter(0))
-
-    # --- report -------------------------------------------------------------------------
+        self._reports: dict[WorkKey, tuple[_Identity, Object]] = self.scopes.keep_by(itemgetter(0))
 
     def report(
         self, work: Object, conditions: list[Condition], entries: list[ManifestStatus]
     ) -> None:
-        """Have conditions and entries written if anything differs.
-
-        Nothing of a Work of the checkpoint: the hub's list has every Work synced again.
-        """
-        if not is_listed(work):
+        """Have conditions and entries written if they differ; not of a checkpoint's Work."""
+        if not works.is_listed(work):
             return
-        key = key_of_work(work)
-        work = self.with_reported_status(work)  # what is not written yet is written with it
-        before = work.get("status")
-        status = compose_work_status(before, conditions, entries, manifests_of(work), self.now())
+        key = works.key_of_work(work)
+        before = self.with_reported_status(work).get("status")  # what is not written yet, as well
+        status = works.compose_work_status(
+            before, conditions, entries, works.manifests_of(work), self.now()
+        )
         kept = self.kept(key[0], uid_of(work), status)
-        status = without_reflected(status) if kept is None else kept
+        status = works.without_reflected(status) if kept is None else kept
         if status != (before or {}):
-            self._reports[key] = _Report(uid_of(work), _is_deleted(work), status)
+            self._reports[key] = _identity(work), status
             self.due(key)
 
     def with_reported_status(self, work: Object) -> Object:
         """Return a Work with the status that the hub is to have of it."""
-        report = self._reports.get(key_of_work(work))
-        return {**work, "status": report.status} if report and report.is_of(work) else work
+        identity, status = self._reports.get(works.key_of_work(work), (None, {}))
+        return {**work, "status": status} if identity == _identity(work) else work
 
     def forget(self, key: WorkKey) -> None:
         """Forget a Work that is deleted or being deleted."""
         self._reports.pop(key, None)
 
-    # --- read and write -----------------------------------------------------------------
-
     async def whole(self, work: Object) -> Object | None:
-        """Return a Work in full; None if it was deleted or replaced.
-
-        A copy, since the stored one may be trimmed meanwhile.
-        """
-        if not is_trimmed(work):
+        """Return a copy of a Work in full; None if it was deleted or replaced."""
+        if not works.is_trimmed(work):
             return dict(work)
         whole = await self._reread(work)
-        if whole is None or not _is_same(whole, work):
+        if whole is None or _identity(whole) != _identity(work):
             return None
         whole["metadata"].pop("managedFields", None)
         self._keep(dict(whole), Store.complete)
         return whole
 
     async def write(self, key: WorkKey) -> None:
-        """Write the newest report of one Work; the only writer of Work.status.
-
-        Raises KubeError, RetryError.
-        """
-        report, work = self._reports.get(key), self.works.get(*key)
+        """Write the newest report of one Work. Raises KubeError, RetryError."""
+        report, cached = self._reports.get(key), self.works.get(*key)
         if report is None:
             return
-        if work is not None and report.is_of(work):
-            self.held_changes.begin(key, is_status=True)
+        identity, status = report
+        if cached is not None and identity == _identity(cached):
+            self.held_changes.writing[key] = status
             try:
-                await self._write(work, report)
+                if work := await self.whole(cached):
+                    await self._write(work, status)
             finally:
-                self.held_changes.end(key, is_status=True)
+                del self.held_changes.writing[key]
         if self._reports.get(key) is report:  # there may be a newer one
             del self._reports[key]
 
-    async def _write(self, cached: Object, report: _Report) -> None:
-        work = await self.whole(cached)
-        if work is None:
-            return
-
+    async def _write(self, work: Object, reported: Object) -> None:
         async def write(current: Object | None) -> None:
-            if current is None or not _is_same(current, work):
+            if current is None or _identity(current) != _identity(work):
                 return  # the watch will report another Work, or a deletion
-            live = current.get("status")
-            status = reported_over(live, report.status, manifests_of(current))
-            if status == (live or {}):
+            status = works.reported_over(
+                current.get("status"), reported, works.manifests_of(current)
+            )
+            if status == (current.get("status") or {}):
                 return
             with suppress(NotFoundError):  # the Work is deleted; the watch will report it
-                answer = await put_status(self.hub, current, status)
-                if current is work:
-                    # Not after a conflict: the change is still to arrive by the watch.
-                    self.held_changes.saw(key_of_work(answer), answer)
-                    answer["metadata"].pop("managedFields", None)
-                    self._keep(answer, Store.observe)
+                answer = await works.put_status(self.hub, current, status)
+                if current is work:  # after a conflict the change is still to arrive by the watch
+                    self._wrote(answer)
 
         # After a conflict the status still describes what was applied.
         try:
             await retry_on_conflict(work, write, partial(self._reread, work), ConflictError)
         except ConflictError:
-            text = f"work {id_of_work(work)} changes faster than its status is written"
+            text = f"work {works.id_of_work(work)} changes faster than its status is written"
             raise RetryError(text) from None
 
+    def _wrote(self, answer: Object) -> None:
+        key = works.key_of_work(answer)
+        self.held_changes.saw(key, answer)
+        answer["metadata"].pop("managedFields", None)
+        self._keep(answer, Store.observe)
+        stored = self.works.get(*key)
+        if stored is not None and not is_echo(stored, answer):
+            # A sync of that change took the status for written, but the change may have removed it.
+            self.held_changes.changed(key, stored)
+
     async def _reread(self, work: Object) -> Object | None:
+        path = works.work_path(work["metadata"]["namespace"], work["metadata"]["name"])
         try:
-            return await self.hub.get(
-                work_path(work["metadata"]["namespace"], work["metadata"]["name"])
-            )
+            return await self.hub.get(path)
         except NotFoundError:
             return None
 
     def _keep(self, work: Object, put: Callable[[Store[Object], Object], object]) -> None:
         """Store the hub's answer about a Work, within the bounds; not if it was deleted."""
-        store = self.works.store_of_namespace(work["metadata"]["namespace"])
+        namespace, name = work["metadata"]["namespace"], work["metadata"]["name"]
+        store = self.works.store_of_namespace(namespace)
         if store is None:
             return
         self.bounds.observe(work)  # before it is stored: it may be trimmed
         put(store, work)
-        stored = store.get(work["metadata"]["namespace"], work["metadata"]["name"])
+        stored = store.get(namespace, name)
         if stored is None:
             self.bounds.remove(work)
         elif stored is not work:
             self.bounds.observe(stored)
 
 
-def _is_deleted(work: Object) -> bool:
-    return bool(work["metadata"].get("deletionTimestamp"))
-
-
-def _is_same(fresh: Object, work: Object) -> bool:
-    """Return whether a result for a Work also applies to its current version."""
-    return uid_of(fresh) == uid_of(work) and _is_deleted(fresh) == _is_deleted(work)
+def _identity(work: Object) -> _Identity:
+    return uid_of(work), bool(work["metadata"].get("deletionTimestamp"))
 
 
 LARGE_AT_ONCE = 2
@@ -250,11 +199,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class ExecutionController:
-    """Syncs Works; the only writer of the objects it creates. It waits for no status.
-
-    interpreter: None if controller workStatus is disabled, so that no manifestStatuses are written.
-    measure: called after each sync with success or error, and its seconds.
-    """
+    """Syncs Works; the only writer of their objects. interpreter: None = reports no status."""
 
     virtual_clusters: Mapping[str, VirtualCluster]
     clusters: HubClusters
@@ -281,7 +226,7 @@ class ExecutionController:
             return None
         self.held_changes.begin(key)
         try:
-            return await self._reconcile(key, vc, work)
+            return await self._reconcile(key, vc, self.statuses.with_reported_status(work))
         except (KubeError, RetryError):
             raise
         except Exception as error:
@@ -296,61 +241,65 @@ class ExecutionController:
         return cluster in self.virtual_clusters and self.clusters.ours(cluster) is not None
 
     async def _reconcile(self, key: WorkKey, vc: VirtualCluster, cached: Object) -> Requeue | None:
-        cluster, cached = vc.name, self.statuses.with_reported_status(cached)
-        refusal = self.bounds.refusal(cached)
-        if (
-            refusal is not None
-            and not _is_suspended(vc, cached)
-            and not self.finalizer.is_due(cluster, cached)
-        ):
+        refusal, is_due = self.bounds.refusal(cached), self.finalizer.is_due(vc.name, cached)
+        if refusal is not None and not is_due and not _is_suspended(vc, cached):
             await self._refuse(vc, cached, refusal)
             return None
-        work = await self.statuses.whole(cached)
-        if work is None:
+        whole = await self.statuses.whole(cached)
+        if whole is None:
             return None
-        work = self.statuses.with_reported_status(work)
-        if self.finalizer.is_due(cluster, work):
+        work = self.statuses.with_reported_status(whole)
+        if self.finalizer.is_due(vc.name, work):
             self.statuses.forget(key)
             await self.finalizer.finalise(vc, work)
             self.memory.forget(key)
-            self.manifests.forget_work(id_of_work(work))  # another one may have its name already
+            self.manifests.forget_work(
+                works.id_of_work(work)
+            )  # another one may have its name already
         elif _is_suspended(vc, work):
             await self._suspend(vc, work)
-        elif self.clusters.is_ready(cluster):
+        elif self.clusters.is_ready(vc.name):
             return await self._sync(vc, work)
         else:
-            raise NotReadyError(f"cluster({cluster}) not ready", [cluster])
+            raise NotReadyError(f"cluster({vc.name}) not ready", [vc.name])
         return None
 
     def _forget(self, key: WorkKey) -> None:
-        cluster, name = key
         self.memory.forget(key)
         self.statuses.forget(key)
         self.finalizer.forget(key)
-        self.manifests.forget_work(f"{execution_namespace(cluster)}/{name}")
-
-    # --- apply --------------------------------------------------------------------------
+        self.manifests.forget_work(f"{execution_namespace(key[0])}/{key[1]}")
 
     async def _sync(self, vc: VirtualCluster, work: Object) -> Requeue | None:
         started = time.monotonic()
         outcome = await self._apply_all(vc, work)
         self.measure("error" if outcome.errors else "success", time.monotonic() - started)
-        is_new = self.memory.is_new(work) and not self._was_reported(work, outcome)
+        was_synced = self.memory.knows(works.key_of_work(work))
+        was_reported = not was_synced and works.is_applied(work) and outcome.is_as_it_was
+        is_new = self.memory.is_new(work) and not was_reported  # by another process
         conditions = _conditions(vc, work, outcome, is_new=is_new)
-        reporting.report_dispatching(self.events, work, conditions[0])
+        self.events.dispatching(work, conditions[0])
         reporting.report_sync(self.events, vc.name, work, outcome, is_new=is_new)
         self.statuses.report(work, conditions, outcome.entries)
         # What was written for a Work of the checkpoint is reported once the hub lists it.
-        is_done = not outcome.waiting and (outcome.is_as_it_was or is_listed(work))
-        self.memory.note(work, outcome.codes, is_done=is_done)
-        return self._rest(outcome) or (Requeue() if outcome.waiting else None)
+        is_done = not outcome.waiting and (outcome.is_as_it_was or works.is_listed(work))
+        failures = outcome.failures
+        codes = tuple(str(each.code) for each in failures if each.code is not None)
+        self.memory.note(work, codes, is_done=is_done)
+        if failures and all(each.is_final for each in failures):
+            if waits_for := tuple(each for failure in failures for each in failure.waits_for):
+                return Requeue(dependencies=waits_for)
+        elif problem := works.aggregate(outcome.errors) if failures else outcome.unreadable:
+            raise outcome.retry(problem)
+        return Requeue() if outcome.waiting else None
 
     async def _apply_all(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
         """Apply all manifests, and read the status of their objects. Raises UnreachableError."""
         items, are_small = _items(vc, work), self.bounds.byte_count(work) <= SMALL_BYTES
-        settled: dict[int, tuple[_Result, Reflection | None]] = {}
-        for place in apply_plan.in_order([item.manifest for item in items]):
-            settled[place] = await self._settle(work, items[place], is_small=are_small)
+        settled = {
+            place: await self._settle(work, items[place], is_small=are_small)
+            for place in apply_plan.in_order([item.manifest for item in items])
+        }
         outcome = WorkOutcome()
         for place, item in enumerate(items):
             (done, window), reflection = settled[place]
@@ -365,7 +314,7 @@ class ExecutionController:
         """Apply and reflect one manifest, among the large ones if it or its object is large."""
         size = 0 if is_small else bytes_of(item.manifest)
         if size > OBJECT_BYTES:
-            return _too_large(item, "it holds"), None
+            return _too_large(item, "it holds")
         first: _Result | None = None
         if size <= SMALL_BYTES:
             with suppress(TooLargeError), reading_at_most(SMALL_BYTES):
@@ -381,26 +330,25 @@ class ExecutionController:
                         result = first  # it may have written what the second attempt reads
                     return result, await self._reflect(work, item, live)
             except TooLargeError:
-                return _too_large(item, "its object on the host holds"), None
+                return _too_large(item, "its object on the host holds")
 
     async def _apply(self, work: Object, item: WorkManifest) -> tuple[_Result, Object | None]:
         """Apply one manifest; return the result, and the object that is to be reflected."""
-        result = await unless_bug(item, self._try(item))
-        done, window = (result, None) if isinstance(result, Failure) else result
+        done: Done
+        window, refusal = None, self.bounds.refusal_of(item.vc.name, item.manifest)
+        if refusal is not None:
+            done = refused(item.vc, item.manifest, refusal)
+        else:
+            result = await unless_bug(item, self.manifests.apply(item))
+            done, window = (result, None) if isinstance(result, Failure) else result
         if isinstance(done, Applied):
-            self.held_changes.saw(key_of_work(work), done.live)
+            self.held_changes.saw(works.key_of_work(work), done.live)
             return (replace(done, live={}), window), done.live
         if done is None and window is None:
             return (None, None), None
         # What could not be changed keeps running (contract 6.2); it may be newer than the
         # object that was decided on, so it is reflected and not marked as seen.
         return (done, window), await self._cached(item)
-
-    async def _try(self, item: WorkManifest) -> _Result:
-        refusal = self.bounds.refusal_of(item.vc.name, item.manifest)
-        if refusal is not None:
-            return refused(item.vc, item.manifest, refusal), None
-        return await self.manifests.apply(item)
 
     async def _cached(self, item: WorkManifest) -> Object | None:
         """Return the cached object of a manifest; None if a bug prevents that."""
@@ -422,54 +370,37 @@ class ExecutionController:
             return None, reflection.text, None
         return reflection
 
-    def _was_reported(self, work: Object, outcome: WorkOutcome) -> bool:
-        """Another process applied a Work and reported it, and this one wrote nothing."""
-        was_synced = self.memory.knows(key_of_work(work))
-        return is_applied(work) and outcome.is_as_it_was and not was_synced
-
-    def _rest(self, outcome: WorkOutcome) -> Requeue | None:
-        """Return what a sync waits for, if that is all it needs. Raises RetryError otherwise."""
-        if outcome.is_refused:
-            return Requeue(dependencies=outcome.waits_for) if outcome.waits_for else None
-        if outcome.errors:
-            raise outcome.retry(aggregate(outcome.errors))
-        if outcome.unreadable:
-            raise outcome.retry(outcome.unreadable)
-        return None
-
     async def _report_bug(self, vc: VirtualCluster, work: Object, error: Exception) -> None:
         """Report that a Work is not applied: its old status must not stay on the hub."""
-        text = note_bug(id_of_work(work), error)
+        text = note_bug(works.id_of_work(work), error)
         try:
             self.events.sync_failed(work, vc.name, text)
-            if not self.finalizer.is_due(vc.name, work) and not _is_suspended(vc, work):
-                whole = await self.statuses.whole(work)
-                condition = applied(len(manifests_of(whole or work)), [text])
-                if whole is not None:
-                    self.statuses.report(whole, [condition], [])
+            is_idle = self.finalizer.is_due(vc.name, work) or _is_suspended(vc, work)
+            if not is_idle and (whole := await self.statuses.whole(work)) is not None:
+                self.statuses.report(
+                    whole, [works.applied(len(works.manifests_of(whole)), [text])], []
+                )
         except Exception:  # noqa: BLE001 - the first bug is the one to report
-            _log.debug("Failing to report a bug", exc_info=True, extra={"work": id_of_work(work)})
-
-    # --- bounds -------------------------------------------------------------------------
+            _log.debug(
+                "Failing to report a bug", exc_info=True, extra={"work": works.id_of_work(work)}
+            )
 
     async def _refuse(self, vc: VirtualCluster, work: Object, refusal: Refusal) -> None:
         """Report that a Work over a bound is not applied; what it created stays."""
         text = refusal.text(vc.name, "Work", "", work["metadata"]["name"])
-        condition = applied(1, [text])
-        before = applied_of(work.get("status"))
+        condition = works.applied(1, [text])
+        before = works.applied_of(work.get("status"))
         if before is None or before["message"] != condition["message"]:
             whole = await self.statuses.whole(work)
             if whole is None:
                 return
             if self.bounds.refusal(whole) is None:
                 raise ConflictError(409, "Conflict", "the Work became smaller meanwhile")
-            conditions = [dispatching(suspended=False), condition]
-            reporting.report_dispatching(self.events, whole, conditions[0])
-            self.events.refused(whole, refusal.code, text)
+            conditions = [works.dispatching(suspended=False), condition]
+            self.events.dispatching(whole, conditions[0])
+            self.events.warned(whole, refusal.code, text)
             self.statuses.report(whole, conditions, [])
         self.memory.note(work, (str(refusal.code),))
-
-    # --- suspend ------------------------------------------------------------------------
 
     async def _suspend(self, vc: VirtualCluster, work: Object) -> None:
         """Write nothing to the host, but keep reporting its state (contract 5.3, 6.2)."""
@@ -477,50 +408,42 @@ class ExecutionController:
         outcome = WorkOutcome()
         for item in _items(vc, work):
             outcome.reflected(await self._reflect(work, item, await self._cached(item)))
-        condition = dispatching(suspended=True)
-        reporting.report_dispatching(self.events, work, condition)
+        condition = works.dispatching(suspended=True)
+        self.events.dispatching(work, condition)
         self.statuses.report(work, [condition], outcome.entries)
         if outcome.unreadable:
             raise outcome.retry(outcome.unreadable)
 
 
-def _too_large(item: WorkManifest, what: str) -> _Result:
+def _too_large(item: WorkManifest, what: str) -> tuple[_Result, None]:
     detail = f"{what} more than {OBJECT_BYTES} bytes of memory; divide it"
-    return refused(item.vc, item.manifest, Refusal(Code.BOUND_EXCEEDED, "", detail)), None
+    return (refused(item.vc, item.manifest, Refusal(Code.BOUND_EXCEEDED, "", detail)), None), None
 
 
 def _items(vc: VirtualCluster, work: Object) -> list[WorkManifest]:
-    manifests, dispatched = manifests_of(work), is_dispatched(work)
+    manifests, dispatched = works.manifests_of(work), works.is_dispatched(work)
     return [
-        WorkManifest(vc, manifest, id_of_work(work), ordinal, dispatched)
-        for manifest, ordinal in zip(manifests, ordinals(manifests), strict=True)
+        WorkManifest(vc, manifest, works.id_of_work(work), ordinal, dispatched)
+        for manifest, ordinal in zip(manifests, works.ordinals(manifests), strict=True)
     ]
 
 
 def _conditions(
     vc: VirtualCluster, work: Object, outcome: WorkOutcome, *, is_new: bool
 ) -> list[Condition]:
-    """Return Dispatching and Applied; while a window is closed, Applied only of what does not wait.
-
-    With windows, Dispatching has the generation of which nothing waits.
-    """
-    generation, total = work["metadata"].get("generation") or 0, len(manifests_of(work))
+    """Return Dispatching and Applied: with a closed window that of what does not wait."""
+    generation, total = work["metadata"].get("generation") or 0, len(works.manifests_of(work))
+    errors, before = outcome.errors, works.applied_of(work.get("status"))
     if outcome.waiting:
-        waits = waiting(generation, outcome.waiting.text)
-        errors = outcome.errors
-        return [waits, applied(total, errors)] if errors else [waits]
+        waits = works.waiting(generation, outcome.waiting.text)
+        return [waits, works.applied(total, errors)] if errors else [waits]
+    was_recreated = outcome.was_recreated
     return [
-        dispatched(generation) if vc.window else dispatching(suspended=False),
-        applied_condition(
-            applied_of(work.get("status")),
-            total,
-            outcome.errors,
-            was_recreated=outcome.was_recreated,
-            is_new=is_new,
-        ),
+        dispatched(generation) if vc.window else works.dispatching(suspended=False),
+        works.applied_condition(before, total, errors, was_recreated=was_recreated, is_new=is_new),
     ]
 
 
 def _is_suspended(vc: VirtualCluster, work: Object) -> bool:
     """Return whether nothing of a Work may be written to the host now."""
-    return vc.paused or is_suspended(work)
+    return vc.paused or works.is_suspended(work)

@@ -2,9 +2,8 @@
 
     live -> merge -> retain -> assert placement -> decide -> write
 
-Only retaining and writing wait. Reads come from a synced informer of our labelled objects, else
-from the server. What was written, and in which version the server answered, is remembered, so that
-an object that is as we left it costs no write; a mark on it is for the next process (ADR 49).
+Reads are of an informer of our labelled objects, else of the server. What was written is remembered
+with its version, so that an object that is as we left it costs no write.
 """
 
 import logging
@@ -14,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from urllib.parse import quote
 
 from cachetools import LRUCache
@@ -45,7 +44,6 @@ from karmada_vc_agent.model.objects import (
     ObjectKey,
     annotations_of,
     bytes_of,
-    dig,
     drop,
     gvk_of,
     key_of,
@@ -53,14 +51,6 @@ from karmada_vc_agent.model.objects import (
     maps_at,
     text_at,
     uid_of,
-)
-from karmada_vc_agent.model.vocabulary import (
-    APPLIED_ANNOTATION,
-    CLUSTER_LABEL,
-    RBAC_API,
-    RBAC_GROUP,
-    TENANT_ROLES,
-    is_ours,
 )
 from karmada_vc_agent.translation import rbac_rules
 from karmada_vc_agent.translation.context import Notice
@@ -80,32 +70,8 @@ _RESERVED = ("vc:", "vc-")
 """No Work may contain a role with such a name, so none is prepared for one either."""
 
 
-class _Bound(NamedTuple):
-    """How roles of one kind are read and created.
-
-    of_the_host: names of roles that are not checked. marks: labels that a placeholder copies.
-    """
-
-    path: str
-    is_namespaced: bool
-    of_the_host: frozenset[str]
-    marks: tuple[str, ...]
-
-
-BOUND = {
-    vocabulary.ROLE: _Bound(
-        f"/apis/{RBAC_API}/namespaces/{{namespace}}/roles",
-        is_namespaced=True,
-        of_the_host=frozenset(),
-        marks=(vocabulary.CLUSTER_LABEL, vocabulary.NAMESPACE_LABEL),
-    ),
-    vocabulary.CLUSTER_ROLE: _Bound(
-        f"/apis/{RBAC_API}/clusterroles",
-        is_namespaced=False,
-        of_the_host=frozenset(TENANT_ROLES.values()),
-        marks=(vocabulary.CLUSTER_LABEL,),
-    ),
-}
+BOUND = frozenset((vocabulary.ROLE, vocabulary.CLUSTER_ROLE))
+_LABELS = (vocabulary.CLUSTER_LABEL, vocabulary.NAMESPACE_LABEL)
 _ANNOTATIONS = frozenset((vocabulary.STAND_IN_ANNOTATION, vocabulary.WORK_ANNOTATION))
 BINDINGS = frozenset({vocabulary.ROLE_BINDING})
 """Kinds whose objects refer to a role."""
@@ -116,29 +82,31 @@ Write = Callable[[], Awaitable[Object]]
 async def write_binding(
     host: ApiClient, obj: Object, as_user: str, write: Write, allow: Allow = None
 ) -> Object:
-    """Write an object of any kind, with an empty role if it binds one that is missing.
+    """Write an object of any kind, with an empty role meanwhile if it binds a missing one (ADR 24).
 
-    Works come in no order, and an API server refuses a binding to a role that is not there to who
-    may not `bind`. So an empty role is there meanwhile, and the server judges each role (ADR 24).
-    as_user: "" = the agent itself. allow: in profile Strict. Returns the answer. Raises KubeError,
-    AlreadyExistsError if the role is created meanwhile, RetryError if it grants too much.
+    Works have no order, and a server refuses a binding to a missing role to who may not `bind`.
+    allow: in profile Strict. Raises KubeError, RetryError if the role grants too much.
     """
-    bound = _bound(obj)
-    if bound is None:
+    role = _stand_in(obj)
+    if role is None:
         return await write()
-    role = _stand_in(obj, bound)
-    collection = bound.path.format(namespace=obj["metadata"]["namespace"])
+    is_namespaced = role["kind"] == vocabulary.ROLE.kind
+    where, plural = f"/apis/{vocabulary.RBAC_API}", "clusterroles"
+    if is_namespaced:
+        where, plural = f"{where}/namespaces/{obj['metadata']['namespace']}", "roles"
+    collection, user = f"{where}/{plural}", as_user if is_namespaced else ""
     # The server accepts "?" and "#" in the name of a role, and a tenant chooses it.
     path = f"{collection}/{quote(role['metadata']['name'], safe='')}"
-    user = as_user if bound.is_namespaced else ""
     await _judge(host, path, allow)
     try:
         return await write()
     except NotFoundError as error:
-        is_reserved = role["metadata"]["name"].startswith(_RESERVED)
-        if is_reserved or not _may_be_about(role, error):
+        # kube-apiserver 1.34.4 says `rolebindings… "<name of the role>" not found`.
+        name, missing = role["metadata"]["name"], error
+        if name.startswith(_RESERVED) or f'.{vocabulary.RBAC_GROUP} "{name}" not found' not in str(
+            error
+        ):
             raise
-        missing = error
     try:
         made = await host.create(collection, role, user)
     except (ForbiddenError, InvalidError, NotFoundError):
@@ -151,10 +119,7 @@ async def write_binding(
 
 
 async def _judge(host: ApiClient, path: str, allow: Allow) -> None:
-    """Deny a role that no Work could have created like this.
-
-    The server itself denies only what the agent may not do.
-    """
+    """Deny a role that no Work could have created so: the server denies only what we may not."""
     try:
         role = await host.get(path)
     except NotFoundError:
@@ -168,48 +133,38 @@ async def _judge(host: ApiClient, path: str, allow: Allow) -> None:
             raise RetryError(text)
 
 
-def _bound(obj: Object) -> _Bound | None:
-    """Return the kind of role that an object binds; None if the role is not to be checked."""
-    if gvk_of(obj).group_kind not in BINDINGS:
+def _stand_in(binding: Object) -> Object | None:
+    """Return the empty role that a binding refers to, marked like it; None = nothing to check."""
+    if gvk_of(binding).group_kind not in BINDINGS:
         return None  # the common case, on each write
-    name = dig(obj, "roleRef", "name")
-    if not isinstance(name, str) or not name or "/" in name:
+    kind, name = text_at(binding, "roleRef", "kind"), text_at(binding, "roleRef", "name")
+    is_role, marks = kind == vocabulary.ROLE.kind, labels_of(binding)
+    if not name or "/" in name or GroupKind(vocabulary.RBAC_GROUP, kind) not in BOUND:
         return None  # the server knows no role with such a name
-    bound = BOUND.get(GroupKind(RBAC_GROUP, text_at(obj, "roleRef", "kind")))
-    return None if bound is None or name in bound.of_the_host else bound
-
-
-def _stand_in(binding: Object, bound: _Bound) -> Object:
-    """Return the empty role that a binding refers to.
-
-    It has the labels of the binding, so that the Work of the role takes it over.
-    """
-    kind, marks = binding["roleRef"]["kind"], labels_of(binding)
-    labels = {key: marks[key] for key in bound.marks if key in marks}
-    metadata: Object = {
-        "name": binding["roleRef"]["name"],
-        "labels": labels | {vocabulary.MANAGED_LABEL: "true"},
-    }
-    if bound.is_namespaced:
+    if not is_role and name in vocabulary.TENANT_ROLES.values():
+        return None
+    copied = _LABELS if is_role else (vocabulary.CLUSTER_LABEL,)
+    labels = {key: marks[key] for key in copied if key in marks}
+    metadata: Object = {"name": name, "labels": labels | {vocabulary.MANAGED_LABEL: "true"}}
+    if is_role:
         metadata["namespace"] = binding["metadata"]["namespace"]
     metadata["annotations"] = {vocabulary.STAND_IN_ANNOTATION: "true"}
     if work := annotations_of(binding).get(vocabulary.WORK_ANNOTATION):
         metadata["annotations"][vocabulary.WORK_ANNOTATION] = work
-    return {"apiVersion": RBAC_API, "kind": kind, "metadata": metadata, "rules": []}
+    return {"apiVersion": vocabulary.RBAC_API, "kind": kind, "metadata": metadata, "rules": []}
 
 
 def is_stand_in(obj: Object) -> bool:
     """Return whether an object is an unmodified empty role, which each attempt makes."""
-    bound = BOUND.get(gvk_of(obj).group_kind)
-    if (
-        bound is None
-        or obj.get("rules")
-        or vocabulary.STAND_IN_ANNOTATION not in annotations_of(obj)
-    ):
-        return False
-    marks = {vocabulary.MANAGED_LABEL, *bound.marks}
-    is_bare = labels_of(obj).keys() <= marks and "aggregationRule" not in obj
-    return is_bare and annotations_of(obj).keys() <= _ANNOTATIONS
+    marks = annotations_of(obj)
+    return (
+        vocabulary.STAND_IN_ANNOTATION in marks
+        and marks.keys() <= _ANNOTATIONS
+        and gvk_of(obj).group_kind in BOUND
+        and not obj.get("rules")
+        and "aggregationRule" not in obj
+        and labels_of(obj).keys() <= {vocabulary.MANAGED_LABEL, *_LABELS}
+    )
 
 
 async def remove_stand_in(host: ApiClient, path: str, live: Object, as_user: str = "") -> None:
@@ -220,14 +175,6 @@ async def remove_stand_in(host: ApiClient, path: str, live: Object, as_user: str
         pass
     except KubeError as error:
         _log.warning("Leaving an empty role for now", extra={"path": path, "reason": str(error)})
-
-
-def _may_be_about(role: Object, error: NotFoundError) -> bool:
-    """Return whether the server reports a missing role.
-
-    kube-apiserver 1.34.4 says `rolebindings… "<name of the role>" not found`.
-    """
-    return f'.{RBAC_GROUP} "{role["metadata"]["name"]}" not found' in str(error)
 
 
 StoreOf = Callable[[Resource], Store[Object] | None]
@@ -311,10 +258,7 @@ Check = Callable[[Object, Object | None], Object]
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The current host object; was_written: it was created or changed just now.
-
-    is_settled: it was written as its manifest says; else it is compared in full when it changes.
-    """
+    """The host object; is_settled: as its manifest says, else it is compared in full again."""
 
     live: Object
     was_written: bool
@@ -323,15 +267,9 @@ class Applied:
     is_settled: bool = True
 
 
-class _Memory(NamedTuple):
-    """What was written last; it says nothing of another object under the same name.
-
-    The generation of that one starts at 1 again, so the version alone would look unchanged.
-    """
-
-    desired: str
-    uid: str
-    version: str
+_Written = tuple[str, str, str]
+"""What was written last: a digest of what was desired, uid and version. The version alone would
+look unchanged for another object under that name: its generation starts at 1 again."""
 
 
 class RecreationError(Exception):
@@ -344,10 +282,7 @@ class PlacementKeeper(Protocol):
     async def settle(
         self, resource: Resource, checked: Object, live: Object, as_user: str
     ) -> tuple[Object, bool]:
-        """Return what to write, and whether it keeps the live placement. Raises KubeError.
-
-        checked: merged, retained, and with placement asserted.
-        """
+        """Return what to write of a checked object, and whether it keeps its placement."""
 
     def gone(self, desired: Object) -> None:
         """Take note of an object that is removed or released."""
@@ -369,7 +304,7 @@ class HostObjects(LiveObjects):
     scopes: Scopes
 
     def __post_init__(self) -> None:
-        self._memory: defaultdict[str, LRUCache[ObjectKey, _Memory]] = self.scopes.keep_each(
+        self._memory: defaultdict[str, LRUCache[ObjectKey, _Written]] = self.scopes.keep_each(
             lambda: LRUCache(REMEMBERED)
         )
 
@@ -386,24 +321,20 @@ class HostObjects(LiveObjects):
         content = _content(desired)
         memory = self._memory[_cluster_of(desired)]
         written = memory.get(key)
-        was_there = written is not None
-        is_as_left = (
+        if (
             live is not None
             and written is not None
-            and written.desired == content
-            and written.uid == uid_of(live)
-            and not needs_update(desired, live, written.version)
+            and written[:2] == (content, uid_of(live))
+            and not needs_update(desired, live, written[2])
             and _has_our_marks(desired, live)
-        )
-        if live is not None and is_as_left:
+        ):
             return Applied(live, was_written=False)
+        sync = partial(self._sync, resource, desired, check, as_user, content, written is None)
 
         async def write(live: Object | None) -> Applied:
-            is_recreation = live is None and was_there
+            is_recreation = live is None and written is not None
             try:
-                answer = await self._sync(
-                    resource, desired, live, check, as_user, content, trusts_mark=written is None
-                )
+                answer = await sync(live)
             except (AlreadyExistsError, ConflictError, HeldError):
                 raise
             except ApiError as error:
@@ -411,7 +342,7 @@ class HostObjects(LiveObjects):
                     raise RecreationError(str(error)) from error
                 raise
             if answer.is_settled:
-                memory[key] = _Memory(content, uid_of(answer.live), version_of(answer.live))
+                memory[key] = content, uid_of(answer.live), version_of(answer.live)
             else:
                 memory.pop(key, None)
             return replace(answer, was_recreated=is_recreation)
@@ -422,13 +353,10 @@ class HostObjects(LiveObjects):
     def wrote(self, desired: Object) -> bool:
         """Return whether this process wrote just this, or read it as it is, at its last sync."""
         written = self._memory[_cluster_of(desired)].get(key_of(desired))
-        return written is not None and written.desired == _content(desired)
+        return written is not None and written[0] == _content(desired)
 
     async def differs(self, desired: Object, live: Object, check: Check) -> bool:
-        """Return whether applying would change more than the mark; nothing is written.
-
-        Raises InterpretationError, and whatever `check` raises.
-        """
+        """Return whether applying would change more than the mark. Raises as `check`."""
         try:
             merged = apply_plan.merge(desired, live, self.former_names(_cluster_of(desired)))
         except ForeignError:
@@ -441,28 +369,21 @@ class HostObjects(LiveObjects):
         self._memory.clear()
 
     async def remove(self, resource: Resource, desired: Object, as_user: str = "") -> None:
-        """Delete the live object in the background, if its marks say that it is ours.
-
-        What was recreated since it was read is ours as well, whatever its uid. Raises KubeError.
-        """
-        key = key_of(desired)
-        path = resource.path(key.namespace, key.name)
+        """Delete the live object in the background, if it is ours. Raises KubeError."""
+        place = key_of(desired)[1:]
 
         async def delete(live: Object | None) -> None:
             if live is not None and may_delete(desired, live):
-                await self.host.delete_same(path, live, as_user)
+                await self.host.delete_same(resource.path(*place), live, as_user)
 
-        live = _metadata_of(await self.live(resource, key.namespace, key.name))
+        live = await self.live(resource, *place)
+        live = live and {key: live[key] for key in _DECIDES_DELETION if key in live}
         self._forget(desired)
-        fresh = partial(self.fresh, resource, key.namespace, key.name)
-        await retry_on_conflict(live, delete, fresh)
+        await retry_on_conflict(live, delete, partial(self.fresh, resource, *place))
 
     async def release(self, resource: Resource, desired: Object, as_user: str = "") -> None:
-        """Remove our and Karmada's labels and annotations from the live object, if it is ours.
-
-        A missing one is fine (contract 5.8). Raises KubeError, InterpretationError.
-        """
-        key = key_of(desired)
+        """Remove our and Karmada's marks from the live object, if it is ours. Raises KubeError."""
+        place = key_of(desired)[1:]
 
         async def write(live: Object | None) -> None:
             if live is None:
@@ -473,13 +394,11 @@ class HostObjects(LiveObjects):
                 return
             obj = apply_plan.decide_released(await self._retain(merged, live), live)
             if obj is not None:
-                put = partial(
-                    self.host.replace, resource.path(key.namespace, key.name), obj, as_user
-                )
+                put = partial(self.host.replace, resource.path(*place), obj, as_user)
                 await self._write(live, as_user, put)
             self._forget(desired)
 
-        fresh = partial(self.fresh, resource, key.namespace, key.name)
+        fresh = partial(self.fresh, resource, *place)
         await retry_on_conflict(await fresh(), write, fresh)
 
     def _forget(self, desired: Object) -> None:
@@ -497,17 +416,13 @@ class HostObjects(LiveObjects):
         self,
         resource: Resource,
         desired: Object,
-        live: Object | None,
         check: Check,
         as_user: str,
         mark: str,
-        *,
-        trusts_mark: bool,
+        trusts_mark: bool,  # noqa: FBT001 - given by partial()
+        live: Object | None,
     ) -> Applied:
-        """Write once, if anything needs to be written.
-
-        mark: a digest of what is desired. trusts_mark: see apply_plan.decide().
-        """
+        """Write once, if needed. mark: a digest of what is desired. See apply_plan.decide()."""
         former = self.former_names(_cluster_of(desired))
         merged = apply_plan.merge(desired, live, former)
         retained = merged if live is None else await self._retain(merged, live)
@@ -519,12 +434,11 @@ class HostObjects(LiveObjects):
         if obj is None:
             assert live is not None  # noqa: S101 - only a live object can be kept
             return Applied(live, was_written=False, is_settled=not is_kept)
-        key = key_of(desired)
+        _, namespace, name = key_of(desired)
         if live is None:
-            write = partial(self.host.create, resource.path(key.namespace), obj, as_user)
+            write = partial(self.host.create, resource.path(namespace), obj, as_user)
         else:
-            path = resource.path(key.namespace, key.name)
-            write = partial(self.host.replace, path, obj, as_user)
+            write = partial(self.host.replace, resource.path(namespace, name), obj, as_user)
         answer = await self._write(checked, as_user, write)
         self.observe(resource, answer)
         return Applied(answer, was_written=True, is_settled=not is_kept)
@@ -537,13 +451,12 @@ class HostObjects(LiveObjects):
         return await self.interpreter.retain(_cluster_of(merged), merged, live)
 
 
+_DECIDES_DELETION = ("apiVersion", "kind", "metadata")
+"""The rest may be large, and is dropped while the deletion waits."""
+
+
 def _cluster_of(desired: Object) -> str:
-    return labels_of(desired).get(CLUSTER_LABEL, "")
-
-
-def _metadata_of(live: Object | None) -> Object | None:
-    """Return all of an object that decides whether it may be deleted."""
-    return live and {key: live[key] for key in ("apiVersion", "kind", "metadata") if key in live}
+    return labels_of(desired).get(vocabulary.CLUSTER_LABEL, "")
 
 
 def _content(desired: Object) -> str:
@@ -552,11 +465,13 @@ def _content(desired: Object) -> str:
 
 
 def _unmarked(obj: Object) -> Object:
-    return drop(obj, "metadata", "annotations", APPLIED_ANNOTATION)
+    return drop(obj, "metadata", "annotations", vocabulary.APPLIED_ANNOTATION)
 
 
 def _has_our_marks(desired: Object, live: Object) -> bool:
     """Return whether our annotations are unmodified; they affect neither generation nor labels."""
     live_marks = annotations_of(live)
     desired_marks = annotations_of(desired).items()
-    return all(live_marks.get(key) == value for key, value in desired_marks if is_ours(key))
+    return all(
+        live_marks.get(key) == value for key, value in desired_marks if vocabulary.is_ours(key)
+    )

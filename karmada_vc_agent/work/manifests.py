@@ -1,15 +1,12 @@
 """One manifest of a Work on the host: translate it, apply it, remove it.
 
-    translate once -> its strategy -> live -> merge -> retain -> assert placement -> decide -> write
-
-The result of the translation selects the strategy; the steps between `live` and
-`write` are the same for all (host_objects.py).
+The result of the one translation selects the strategy; the steps from `live` to `write` are the
+same for all (host_objects.py).
 """
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 from karmada_vc_agent.cluster.virtual_clusters import HeldError, Scopes
 from karmada_vc_agent.interpretation.user_hooks import InterpretationError
@@ -63,7 +60,6 @@ from karmada_vc_agent.work.reporting import (
     Target,
     WindowGate,
     WorkManifest,
-    conflict,
     dependency_of,
     not_served,
     refused,
@@ -71,14 +67,12 @@ from karmada_vc_agent.work.reporting import (
 )
 from karmada_vc_agent.work.rules import server_changes
 from karmada_vc_agent.work.rules.apply_plan import ForeignError
+from karmada_vc_agent.work.rules.ownership import conflict_text
 from karmada_vc_agent.work.shared_objects import SharedNames, SharedObjects
 
 
 class ReportedObjects:
-    """By virtual cluster: host object -> its name on the hub, `Deployment edge/web`.
-
-    changed: a virtual cluster for which one was added, removed or renamed.
-    """
+    """By virtual cluster: host object -> its name on the hub, `Deployment edge/web`."""
 
     def __init__(self, scopes: Scopes) -> None:
         self._objects: defaultdict[str, dict[ObjectKey, str]] = scopes.keep_each(dict)
@@ -154,7 +148,7 @@ class Manifests:
         """
         windows = self.windows if item.vc.window else _NO_WINDOWS
         try:
-            target = await self._translated(item)
+            target = item.translation = item.translation or await self._translate(item)
             if isinstance(target, Failure):
                 return target, None
             if isinstance(target, Skipped):
@@ -173,12 +167,6 @@ class Manifests:
             windows.note(item)
         return done, window
 
-    async def _translated(self, item: WorkManifest) -> Target | Failure | Skipped:
-        """Return the result of translating a manifest, once for each. Raises KubeError."""
-        if item.translation is None:
-            item.translation = await self._translate(item)
-        return item.translation
-
     async def _translate(self, item: WorkManifest) -> Target | Failure | Skipped:
         vc, manifest = item.vc, item.manifest
         problem = malformed_frame(manifest)
@@ -196,11 +184,8 @@ class Manifests:
         return await self._target(item, context, resource, result)
 
     async def _locate(self, item: WorkManifest, find: FindResource | None = None) -> Target | None:
-        """Return what a manifest created on the host, even if it is refused now.
-
-        find: for a kind that is not served at its version.
-        """
-        translation = await self._translated(item)
+        """Return what a manifest created, even if refused now; find: for an unserved version."""
+        translation = item.translation = item.translation or await self._translate(item)
         if isinstance(translation, Target):
             return translation
         # It may have become malformed or refused after it was applied.
@@ -233,34 +218,31 @@ class Manifests:
             return not_served(result.gvk)
         return Target(*fields, converted, result.objects, depends_on_claims=True)
 
-    def _virtual_text(self, item: WorkManifest, text: str) -> str:
-        """Return a message of the host with virtual names, including those not claimed yet."""
-        vc, target = item.vc, item.translation
-        context = self.context_for(vc, "")
-        names = context.names()
-        if isinstance(target, Target) and target.objects:
-            names = names_of(target.object.obj, context)
-        text = restore_text(text, names)
-        return text if vc.apply_as is None else explain_denial(text, vc.name, vc.apply_as)
-
     def _failure(self, item: WorkManifest, error: Exception) -> Failure:
-        """Return the failure of an error, in virtual names."""
+        """Return the failure of an error, in virtual names, also of what is not claimed yet."""
+        vc, manifest, target = item.vc, item.manifest, item.translation
         if isinstance(error, RefusedError):
-            return refused(item.vc, item.manifest, error.refusal)
+            return refused(vc, manifest, error.refusal)
         if isinstance(error, ForeignError):
-            return conflict(item.vc, item.manifest)
+            key = key_of(manifest)
+            return Failure(conflict_text(key.gvk.kind, key.namespace, key.name, vc.name))
         if isinstance(error, HeldError):
             detail = f"an administrator of the host holds its namespace: {error.hold}"
             refusal = Refusal(Code.NAMESPACE_HELD, "metadata.namespace", detail, error.namespace)
-            return refused(item.vc, item.manifest, refusal)
-        text = self._virtual_text(item, str(error))
+            return refused(vc, manifest, refusal)
+        context, gvk = self.context_for(vc, ""), gvk_of(manifest)
+        names = context.names()
+        if isinstance(target, Target):
+            gvk = target.resource.gvk
+            names = names_of(target.object.obj, context) if target.objects else names
+        text = restore_text(str(error), names)
+        if vc.apply_as is not None:
+            text = explain_denial(text, vc.name, vc.apply_as)
         if isinstance(error, RecreationError):
             return Failure(text, is_recreation=True)
-        namespace, target = item.manifest["metadata"].get("namespace") or "", item.translation
-        gvk = target.resource.gvk if isinstance(target, Target) else gvk_of(item.manifest)
         if isinstance(error, NotServedError):
             self.host_kinds.doubt(gvk)
-        dependency = dependency_of(item.vc.name, gvk, namespace, error)
+        dependency = dependency_of(vc.name, gvk, manifest["metadata"].get("namespace") or "", error)
         return Failure(text, waits_for=(dependency,) if dependency is not None else ())
 
     async def _apply(self, target: Target) -> Done:
@@ -290,10 +272,7 @@ class Manifests:
         return (owned_elsewhere(owners),)
 
     async def cached(self, item: WorkManifest) -> Object | None:
-        """Return the live object if an informer has it and it belongs to this Work; no request.
-
-        Also for a manifest that is now refused. Of bindings, which have no status, the manifest.
-        """
+        """Return the live object of a manifest if an informer has it; of bindings the manifest."""
         target = await self._locate(item)
         if target is None:
             return None
@@ -306,10 +285,7 @@ class Manifests:
         return live if annotations_of(live or {}).get(WORK_ANNOTATION) == target.work else None
 
     async def remove(self, item: WorkManifest, *, preserve: bool) -> Failure | None:
-        """Delete what a manifest created, or release it if `preserve`; None once that is done.
-
-        Raises UnreachableError; any other error is returned as a Failure with virtual names.
-        """
+        """Delete what a manifest created, or release it. Raises UnreachableError."""
         self._depending_on_claims.pop(item.work, None)
         try:
             target = await self._target_on_host(item)
@@ -323,21 +299,18 @@ class Manifests:
         return None
 
     async def _target_on_host(self, item: WorkManifest) -> Target | Failure | None:
-        """Return what a manifest may have created, at a version that is served; None = nothing.
-
-        Raises KubeError.
-        """
+        """Return what a manifest may have created, at a served version. Raises KubeError."""
         target = await self._locate(item, self.host_kinds.find_any)
         if target is None:
             failure = item.translation
             is_unserved = isinstance(failure, Failure) and failure.is_unserved
             return self._failure_unless_unserved(gvk_of(item.manifest)) if is_unserved else None
-        there = []
-        for each in target.objects:
-            place = each.host_key.namespace
+        there = [
+            each
+            for each in target.objects
             # The agent may not even read in a namespace that is not claimed.
-            if not place or await self.namespaces.may_hold(place):
-                there.append(each)
+            if not (place := each.host_key.namespace) or await self.namespaces.may_hold(place)
+        ]
         if target.objects and not there:
             return None
         gvk = target.resource.gvk
@@ -352,62 +325,40 @@ class Manifests:
             return None
         return not_served(gvk, f"the host does not report what it serves of {gvk.api_version}")
 
-    # --- by strategy ---------------------------------------------------------------------
-
     async def _apply_by_strategy(self, target: Target) -> Applied | None:
-        """Align the host; None if the manifest counts as applied without an object.
-
-        Raises RefusedError, RetryError, RecreationError, InterpretationError, KubeError.
-        """
-        match target.strategy:
-            case Strategy.BINDINGS:
-                return await self._apply_bindings(target)
-            case Strategy.NAMESPACE:
-                name = VirtualNamespace(target.object.virtual_key.name)
-                return await self.namespaces.apply(
-                    target.vc, name, target.object.obj, target.check_of(target.object)
-                )
-            case Strategy.SHARED:
-                await self._meet_preconditions(target)
-                return await self.shared_objects.apply(
-                    target.resource,
-                    target.object.obj,
-                    target.vc.name,
-                    target.work,
-                    target.check_of(target.object),
-                    target.as_user(target.object),
-                )
-            case Strategy.SERVICE:
-                await self._meet_preconditions(target)
-                return await self._apply_service(target)
-            case Strategy.OBJECT:
-                await self._meet_preconditions(target)
-                return await self._apply_object(target)
+        """Align the host; None if the manifest counts as applied without an object."""
+        vc, resource = target.vc, target.resource
+        if target.strategy is Strategy.BINDINGS:
+            return await self._apply_bindings(target)
+        each, check = target.object, target.check_of(target.object)
+        if target.strategy is Strategy.NAMESPACE:
+            name = VirtualNamespace(each.virtual_key.name)
+            return await self.namespaces.apply(vc, name, each.obj, check)
+        await self._meet_preconditions(target)
+        if target.strategy is Strategy.SHARED:
+            user, work = target.as_user(each), target.work
+            return await self.shared_objects.apply(resource, each.obj, vc.name, work, check, user)
+        if target.strategy is Strategy.SERVICE:
+            return await self._apply_service(target)
+        return await self._apply_object(target)
 
     async def _remove(self, target: Target, *, preserve: bool) -> None:
         """Delete what `apply` created, or release it; the last owner deletes a shared object."""
-        match target.strategy:
-            case Strategy.NAMESPACE:
-                name = VirtualNamespace(target.object.virtual_key.name)
-                await self.namespaces.release(target.vc, name, preserve=preserve)
-            case Strategy.SHARED:
-                key = target.object.host_key
-                await self.shared_objects.leave(
-                    target.resource, key.name, target.vc.name, target.work, preserve=preserve
-                )
-            case _:
-                remove = self.host_objects.release if preserve else self.host_objects.remove
-
-                async def remove_one(each: HostObject) -> None:
-                    await remove(target.resource, each.obj, target.as_user(each))
-
-                await for_each(target.objects, remove_one)
+        vc, resource = target.vc, target.resource
+        if target.strategy is Strategy.NAMESPACE:
+            namespace = VirtualNamespace(target.object.virtual_key.name)
+            await self.namespaces.release(vc, namespace, preserve=preserve)
+        elif target.strategy is Strategy.SHARED:
+            name, leave = target.object.host_key.name, self.shared_objects.leave
+            await leave(resource, name, vc.name, target.work, preserve=preserve)
+        else:
+            remove = self.host_objects.release if preserve else self.host_objects.remove
+            await for_each(
+                target.objects, lambda each: remove(resource, each.obj, target.as_user(each))
+            )
 
     async def _meet_preconditions(self, target: Target) -> None:
-        """Claim the namespace of an object; refuse a new one while an older cluster owns a node.
-
-        Raises RefusedError, RetryError while the namespace terminates, KubeError.
-        """
+        """Claim the namespace; refuse a new object while an older cluster owns a node."""
         vc, translated = target.vc, target.object
         if target.resource.namespaced:
             namespace = VirtualNamespace(translated.virtual_key.namespace)
@@ -433,21 +384,18 @@ class Manifests:
 
     async def _write(self, target: Target) -> Applied:
         """Write an object; refuse one that cannot follow its group to other nodes."""
-        key = target.object.host_key
         try:
             return await self._write_one(target, target.object, target.object.obj)
         except InvalidError as error:
-            live = await self.host_objects.live(target.resource, key.namespace, key.name)
-            refusal = explain_immutable(str(error), key.gvk, live, target.vc.required_selector)
+            gvk, *place = target.object.host_key
+            live = await self.host_objects.live(target.resource, *place)
+            refusal = explain_immutable(str(error), gvk, live, target.vc.required_selector)
             if refusal is None:
                 raise
             raise RefusedError(refusal.code, refusal.path, refusal.detail) from error
 
     async def _apply_service(self, target: Target) -> Applied:
-        """Write a Service; the host reassigns node ports that are taken (rewriting-rules 4.3).
-
-        Reports the node ports that the host chose in place of fixed ones.
-        """
+        """Write a Service; report node ports that the host reassigned (rewriting-rules 4.3)."""
         key = target.object.host_key
         live = await self.host_objects.get(target.resource, key.namespace, key.name)
         desired = server_changes.keep_assigned(target.object.obj, live)
@@ -464,19 +412,18 @@ class Manifests:
 
     async def _apply_bindings(self, target: Target) -> Applied:
         """Write a RoleBinding in each claimed namespace; the reported object is the manifest."""
-        results = await for_each(target.objects, partial(self._apply_binding, target))
-        applied = [result for result in results if result is not None]
+
+        async def apply(each: HostObject) -> Applied | None:
+            namespace = HostNamespace(each.host_key.namespace)
+            async with self.namespaces.equipped(target.vc, namespace) as is_claimed:
+                return await self._write_one(target, each, each.obj) if is_claimed else None
+
+        applied = list(filter(None, await for_each(target.objects, apply)))
         return Applied(
             target.manifest,
             was_written=any(result.was_written for result in applied),
             was_recreated=any(result.was_recreated for result in applied),
         )
-
-    async def _apply_binding(self, target: Target, each: HostObject) -> Applied | None:
-        """Write one RoleBinding while its namespace is claimed; None where it no longer is."""
-        namespace = HostNamespace(each.host_key.namespace)
-        async with self.namespaces.equipped(target.vc, namespace) as is_claimed:
-            return await self._write_one(target, each, each.obj) if is_claimed else None
 
     async def _write_one(self, target: Target, translated: HostObject, desired: Object) -> Applied:
         check, as_user = target.check_of(translated), target.as_user(translated)
@@ -488,8 +435,4 @@ def _bare(manifest: Object) -> Object:
     given = manifest.get("metadata")
     metadata = given if isinstance(given, dict) else {}
     identity = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
-    return {
-        "apiVersion": manifest.get("apiVersion"),
-        "kind": manifest.get("kind"),
-        "metadata": identity,
-    }
+    return {**{key: manifest.get(key) for key in ("apiVersion", "kind")}, "metadata": identity}

@@ -3,15 +3,14 @@
 Of a Work that is out as a whole only its identity is kept in memory. It is measured as it is
 decoded, so that not even a first list holds more than a page of what is over the bound.
 
-Host objects are kept whole within the bound of their virtual cluster. Of all others only the
-identity is kept; who needs more of them reads them (host_objects.py). So a tenant who makes objects
-by the thousand, whatever marks it gives them, slows down only itself.
+Host objects are kept whole within the bound of their virtual cluster, of others their identity; who
+needs more reads them (host_objects.py). So a tenant with too many slows down only itself.
 """
 
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -20,7 +19,7 @@ from weakref import WeakValueDictionary
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.store import is_echo
-from karmada_vc_agent.model import vocabulary
+from karmada_vc_agent.model import virtual_cluster, vocabulary
 from karmada_vc_agent.model.objects import (
     NAMESPACE,
     OBJECT_BYTES,
@@ -35,16 +34,7 @@ from karmada_vc_agent.model.objects import (
     parse_api_version,
     uid_of,
 )
-from karmada_vc_agent.model.virtual_cluster import (
-    BYTES_BOUND,
-    HOST_BYTES_BOUND,
-    KINDS_BOUND,
-    MANIFESTS_BOUND,
-    SHARED_OBJECTS_BOUND,
-    WORKS_BOUND,
-    Bounds,
-    VirtualCluster,
-)
+from karmada_vc_agent.model.virtual_cluster import Bounds, VirtualCluster
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, WITH_PODS, WORK_ANNOTATION, WorkShape
 from karmada_vc_agent.translation.guards import HOLDERS
 from karmada_vc_agent.translation.kind_policy import Code, Refusal
@@ -145,9 +135,8 @@ class _FirstOnes(Generic[T]):
 class BoundedWorks:
     """The Works of one virtual cluster: those in are the oldest that fit.
 
-    By creation time, then name, so that a restart or another replica gets the same result. A Work
-    that does not fit also blocks the younger ones. Kinds and shared objects count for the oldest
-    admitted Work that has them.
+    By creation time, then name, whatever process decides. A Work that does not fit also blocks the
+    younger ones. Kinds and shared objects count for the oldest admitted Work that has them.
     """
 
     def __init__(self, bounds: Bounds) -> None:
@@ -156,29 +145,20 @@ class BoundedWorks:
         self._line: list[Rank] = []
         self._sizes: list[int] = []
         self._bytes = 0
-        self._kinds: _FirstOnes[GroupVersionKind] = _FirstOnes(bounds.kinds)
-        self._shared: _FirstOnes[SharedName] = _FirstOnes(bounds.shared_objects)
+        self.kinds: _FirstOnes[GroupVersionKind] = _FirstOnes(bounds.kinds)
+        self.shared: _FirstOnes[SharedName] = _FirstOnes(bounds.shared_objects)
         self._cut = _END
 
-    def __len__(self) -> int:
-        """Return the number of Works, admitted or not."""
-        return len(self._entries)
+    def uids(self) -> dict[str, str]:
+        """Return name -> uid of all Works, admitted or not."""
+        return {name: entry.uid for name, entry in self._entries.items()}
 
-    def works(self) -> list[tuple[str, str]]:
-        """Return name and uid of each Work, admitted or not."""
-        return [(name, entry.uid) for name, entry in self._entries.items()]
-
-    def measured(self, name: str, uid: str, generation: int) -> Measure | None:
-        """Return the measure of a Work if it is recorded for this uid and generation."""
+    def measured(self, name: str, *version: str | int) -> Measure | None:
+        """Return the measure of a Work; version: None if it is of another uid and generation."""
         entry = self._entries.get(name)
-        if entry is None or not generation or (entry.uid, entry.generation) != (uid, generation):
+        if entry is None or (version and (version != entry[1:3] or not entry.generation)):
             return None
         return entry.measure
-
-    def measure_of(self, name: str) -> Measure | None:
-        """Return the measure of a Work."""
-        entry = self._entries.get(name)
-        return entry.measure if entry is not None else None
 
     def put(
         self, name: str, created: str, uid: str, generation: int, measure: Measure
@@ -206,29 +186,25 @@ class BoundedWorks:
         if entry is None:
             return ""
         if not self._is_small(entry):
-            return MANIFESTS_BOUND
+            return virtual_cluster.MANIFESTS_BOUND
         if entry.rank < self._cut:
             return ""
         count = bisect_left(self._line, self._cut)
-        return WORKS_BOUND if 0 < self.bounds.works <= count else BYTES_BOUND
-
-    def is_kind_in(self, kind: GroupVersionKind) -> bool:
-        """Return whether a kind of a Work that is in is in, too."""
-        return self._kinds.is_in(kind)
-
-    def is_shared_in(self, name: SharedName) -> bool:
-        """Return whether a shared object of a Work that is in is in, too."""
-        return self._shared.is_in(name)
+        return (
+            virtual_cluster.WORKS_BOUND
+            if 0 < self.bounds.works <= count
+            else virtual_cluster.BYTES_BOUND
+        )
 
     def met(self) -> list[str]:
         """Return the bounds that are exceeded now."""
         exceeded = [self.problem(self._cut[1])] if self._cut != _END else []
         if len(self._line) < len(self._entries):
-            exceeded.append(MANIFESTS_BOUND)
-        if 0 < self.bounds.kinds < self._kinds.count(self._cut):
-            exceeded.append(KINDS_BOUND)
-        if 0 < self.bounds.shared_objects < self._shared.count(self._cut):
-            exceeded.append(SHARED_OBJECTS_BOUND)
+            exceeded.append(virtual_cluster.MANIFESTS_BOUND)
+        if 0 < self.bounds.kinds < self.kinds.count(self._cut):
+            exceeded.append(virtual_cluster.KINDS_BOUND)
+        if 0 < self.bounds.shared_objects < self.shared.count(self._cut):
+            exceeded.append(virtual_cluster.SHARED_OBJECTS_BOUND)
         return exceeded
 
     def _is_small(self, entry: _Entry) -> bool:
@@ -245,9 +221,9 @@ class BoundedWorks:
         self._bytes += by * measure.byte_count
         changed = self._move_cut() if entry.rank <= self._cut else set[str]()
         for kind in measure.kinds:
-            changed |= self._kinds.change(kind, entry.rank, by)
+            changed |= self.kinds.change(kind, entry.rank, by)
         for name in measure.shared:
-            changed |= self._shared.change(name, entry.rank, by)
+            changed |= self.shared.change(name, entry.rank, by)
         return changed
 
     def _move_cut(self) -> set[str]:
@@ -278,11 +254,11 @@ def keep_all(_cluster: str, _uid: str, status: Object) -> Object:
 
 
 _AMOUNTS = {
-    WORKS_BOUND: "{0.works} Works",
-    BYTES_BOUND: "{0.bytes} bytes of memory for the manifests of its Works",
-    MANIFESTS_BOUND: "{0.manifests_per_work} manifests in one Work",
-    KINDS_BOUND: "{0.kinds} kinds",
-    SHARED_OBJECTS_BOUND: "{0.shared_objects} shared objects",
+    virtual_cluster.WORKS_BOUND: "{0.works} Works",
+    virtual_cluster.BYTES_BOUND: "{0.bytes} bytes of memory for the manifests of its Works",
+    virtual_cluster.MANIFESTS_BOUND: "{0.manifests_per_work} manifests in one Work",
+    virtual_cluster.KINDS_BOUND: "{0.kinds} kinds",
+    virtual_cluster.SHARED_OBJECTS_BOUND: "{0.shared_objects} shared objects",
 }
 
 
@@ -308,14 +284,10 @@ class WorkBounds:
     def cached(self, work: Object) -> Object | None:
         """Return a Work as it is kept already, if that is whole and of the same version."""
         cached = self._whole.get(key_of_work(work))
-        is_same = cached is not None and uid_of(cached) == uid_of(work) and is_echo(cached, work)
-        return cached if is_same else None
+        return cached if uid_of(cached) == uid_of(work) and is_echo(cached, work) else None
 
     def observe(self, work: Object) -> None:
-        """Take a Work as it is now; trim it, and others, where they are out by that.
-
-        One of a virtual cluster that is not served here is trimmed, too: it is not read.
-        """
+        """Take a Work as it is now; trim it, and others, where they are out or not served."""
         key = cluster, name = key_of_work(work)
         if self._whole.get(key) is work:
             return  # taken as it was decoded, and in since
@@ -355,31 +327,24 @@ class WorkBounds:
         self._remove(key_of_work(work), uid_of(work))
 
     def _remove(self, key: WorkKey, uid: str) -> None:
-        cluster, name = key
-        line = self._lines.get(cluster)
+        line = self._lines.get(key[0])
         if line is None:
             return
-        changed = line.remove(name, uid)
-        if self._whole.get(key) is not None and uid_of(self._whole[key]) == uid:
-            del self._whole[key]
-        self._moved(cluster, line, changed)
+        if uid_of(self._whole.get(key)) == uid:
+            self._whole.pop(key, None)
+        self._moved(key[0], line, line.remove(key[1], uid))
 
     def listed(self, works: Iterable[Object], clusters: Iterable[str]) -> None:
-        """Take all Works that some virtual clusters have, as they are stored.
-
-        Others are deleted: a list that started over between two pages never reports their deletion.
-        """
+        """Take the stored Works of some virtual clusters; what is not among them is deleted."""
         read = frozenset(clusters)
-        stored = {
-            (key, uid_of(work)): work for work in works if (key := key_of_work(work))[0] in read
-        }
-        for each in read:
-            line = self._lines.get(each)
-            for name, uid in line.works() if line is not None else ():
-                if ((each, name), uid) not in stored:
-                    self._remove((each, name), uid)
-        for work in stored.values():
-            self.observe(work)
+        stored = {(key_of_work(work), uid_of(work)): work for work in works}
+        for cluster in read & self._lines.keys():
+            for name, uid in self._lines[cluster].uids().items():
+                if ((cluster, name), uid) not in stored:
+                    self._remove((cluster, name), uid)
+        for (key, _), work in stored.items():
+            if key[0] in read:
+                self.observe(work)
 
     def forget_cluster(self, cluster: str) -> None:
         """Forget the Works of a deleted Cluster."""
@@ -398,7 +363,7 @@ class WorkBounds:
         """Return what the manifests of a Work hold in memory."""
         cluster, name = key_of_work(work)
         line = self._lines.get(cluster)
-        measured = line.measure_of(name) if line is not None else None
+        measured = line.measured(name) if line is not None else None
         return bytes_of(manifests_of(work)) if measured is None else measured.byte_count
 
     def refusal_of(self, cluster: str, manifest: Object) -> Refusal | None:
@@ -406,11 +371,11 @@ class WorkBounds:
         line, kind = self._lines.get(cluster), kind_of(manifest)
         if line is None or kind is None:
             return None
-        if not line.is_kind_in(kind):
-            return _refusal(line.bounds, KINDS_BOUND)
+        if not line.kinds.is_in(kind):
+            return _refusal(line.bounds, virtual_cluster.KINDS_BOUND)
         name = shared_name(manifest, kind) if self.is_shared(kind) else None
-        if name is not None and not line.is_shared_in(name):
-            return _refusal(line.bounds, SHARED_OBJECTS_BOUND)
+        if name is not None and not line.shared.is_in(name):
+            return _refusal(line.bounds, virtual_cluster.SHARED_OBJECTS_BOUND)
         return None
 
     def met(self) -> Iterable[tuple[str, str]]:
@@ -421,13 +386,12 @@ class WorkBounds:
 
     def _moved(self, cluster: str, line: BoundedWorks, names: Iterable[str]) -> None:
         for name in names:
-            key = (cluster, name)
-            measured = line.measure_of(name)
+            measured = line.measured(name)
             if measured is not None and line.problem(name):
-                whole = self._whole.pop(key, None)
+                whole = self._whole.pop((cluster, name), None)
                 if whole is not None:
                     trim(whole, measured)
-            self.on_change(key)
+            self.on_change((cluster, name))
         before, now = self._met.get(cluster, frozenset()), frozenset(line.met())
         self._met[cluster] = now
         for bound in sorted(now - before):
@@ -462,7 +426,7 @@ def _text(bounds: Bounds, bound: str) -> str:
 
 def _refusal(bounds: Bounds, bound: str) -> Refusal:
     which, help_text = "older Works have them", "delete what is not needed"
-    if bound == MANIFESTS_BOUND:
+    if bound == virtual_cluster.MANIFESTS_BOUND:
         which, help_text = "it has more", "divide it"
     detail = f"{_text(bounds, bound)}, and {which}; {help_text}, or have bounds.{bound} raised"
     return Refusal(Code.BOUND_EXCEEDED, "", detail)
@@ -500,63 +464,32 @@ _STATUS = "status"
 
 @dataclass(slots=True, weakref_slot=True)
 class _Account:
-    """What is kept for one virtual cluster: bytes of whole objects, number of those over it.
-
-    A new copy of an object is taken while a store still has the old one: the larger one counts.
-    """
+    """What is kept for one virtual cluster: bytes of whole objects, number of those over it."""
 
     used: int = 0
     over: int = 0
-    _copies: defaultdict[_Key, list[int]] = field(default_factory=lambda: defaultdict(list))
-
-    def used_with(self, key: _Key, size: int) -> int:
-        """Return the bytes once this copy of an object has replaced the others."""
-        return self.used - self._counted(key) + size
-
-    def add(self, key: _Key, size: int) -> None:
-        """Count a copy of an object."""
-        counted = self._counted(key)
-        self._copies[key].append(size)
-        self.used += max(size - counted, 0)
-
-    def drop(self, key: _Key, size: int) -> None:
-        """Count a copy of an object no more."""
-        counted = self._counted(key)
-        self._copies[key].remove(size)
-        left = self._counted(key)
-        self.used -= counted - left
-        if not left:
-            del self._copies[key]
-
-    def _counted(self, key: _Key) -> int:
-        return max(self._copies.get(key, ()), default=0)
 
 
 class _Whole(dict[str, Any]):
-    """A complete object or status, which counts for as long as it is in memory."""
+    """A complete object or status; it counts while in memory, until a newer copy is taken."""
 
-    __slots__ = ("__weakref__", "_account", "_counted")
+    __slots__ = ("__weakref__", "_account", "byte_count", "counted")
 
-    def __init__(self, obj: Object, account: _Account, key: _Key, size: int) -> None:
+    def __init__(self, obj: Object, account: _Account, size: int) -> None:
         super().__init__(obj)
-        self._account, self._counted = account, (key, size)
-        account.add(*self._counted)
+        self._account, self.byte_count, self.counted = account, size, size
+        account.used += size
 
-    def __del__(self) -> None:
+    def end_count(self) -> None:
         """Count it no more."""
-        self._account.drop(*self._counted)
+        self._account.used -= self.counted
+        self.counted = 0
 
-    @property
-    def byte_count(self) -> int:
-        """What it holds in memory."""
-        return self._counted[1]
+    __del__ = end_count
 
 
 class ObjectIdentity(dict[str, Any]):
-    """What is kept of an object that has to be read before its content is judged.
-
-    account: of a virtual cluster that has more than is kept.
-    """
+    """What is kept of an object that has to be read; account: of who has too much."""
 
     __slots__ = ("_account",)
 
@@ -606,54 +539,51 @@ class KeptObjects(RawCodec):
         if WORK_ANNOTATION not in annotations_of(obj) and kind not in _READ_KINDS:
             return ObjectIdentity(obj)
         cluster = self._cluster_on(obj["metadata"].get("namespace") or "") or label
-        size, key = bytes_of(obj), _key(obj)
+        size = bytes_of(obj)
         is_small = size <= SMALL_OBJECT and kind in _OWN_KINDS
-        account, is_kept = self._account_for(cluster, key, size, is_small=is_small)
-        if not is_kept:
-            return ObjectIdentity(obj, account)
-        whole = self._whole[key] = _Whole(obj, account, key, size)
-        return whole
+        kept = self._take(cluster, _key(obj), obj, size, is_small=is_small)
+        return ObjectIdentity(obj, kept) if isinstance(kept, _Account) else kept
 
     def take_status(self, cluster: str, uid: str, status: Object) -> Object | None:
         """Return the status of a Work as it is kept; None = what it reflects is over the bound."""
         size = 0 if isinstance(status, _Whole) else bytes_of(status)
         if size <= SMALL_STATUS:
             return status
-        key = (_STATUS, uid)
-        account, is_kept = self._account_for(cluster, key, size)
-        return _Whole(status, account, key, size) if is_kept else None
+        kept = self._take(cluster, (_STATUS, uid), status, size)
+        return None if isinstance(kept, _Account) else kept
 
-    def _account_for(
-        self, cluster: str, key: _Key, size: int, *, is_small: bool = False
-    ) -> tuple[_Account, bool]:
-        """Return what counts for a virtual cluster, and whether this is kept whole as well."""
-        vc = self._virtual_clusters.get(cluster)
+    def _take(
+        self, cluster: str, key: _Key, obj: Object, size: int, *, is_small: bool = False
+    ) -> _Whole | _Account:
+        """Keep an object whole, in place of an earlier copy; else return what it is over of."""
+        vc, before = self._virtual_clusters.get(cluster), self._whole.get(key)
         account = self._accounts.setdefault(cluster if vc is not None else "", _Account())
         bounds = vc.bounds if vc is not None else Bounds()
-        fits = not bounds.bytes or account.used_with(key, size) <= bounds.bytes
-        is_kept = is_small or (fits and size <= OBJECT_BYTES)
-        if not is_kept and not account.over:
-            self.over.emit(cluster, host_bytes_text(bounds))
-        return account, is_kept
+        used = account.used + size - (before.counted if before is not None else 0)
+        fits = not bounds.bytes or used <= bounds.bytes
+        if is_small or (fits and size <= OBJECT_BYTES):
+            if before is not None:
+                before.end_count()
+            whole = self._whole[key] = _Whole(obj, account, size)
+            return whole
+        if not account.over:
+            text = (
+                f"the agent keeps {bounds.bytes} bytes of its objects on the host in memory "
+                "(bounds.bytes), and reads the others each time it needs them"
+            )
+            self.over.emit(cluster, text)
+        return account
 
     def met(self) -> Iterable[tuple[str, str]]:
         """Return (virtual cluster, bound) of those that have more than is kept."""
         for cluster, account in self._accounts.items():
             if cluster in self._virtual_clusters and account.over:
-                yield cluster, HOST_BYTES_BOUND
+                yield cluster, virtual_cluster.HOST_BYTES_BOUND
 
 
 def held_bytes(obj: Object) -> int:
     """Return what an object holds in memory."""
     return obj.byte_count if isinstance(obj, _Whole) else bytes_of(obj)
-
-
-def host_bytes_text(bounds: Bounds) -> str:
-    """Return the bound in words."""
-    return (
-        f"the agent keeps {bounds.bytes} bytes of its objects on the host in memory "
-        "(bounds.bytes), and reads the others each time it needs them"
-    )
 
 
 def _key(obj: Object) -> _Key:

@@ -1,13 +1,21 @@
-"""The sole writer of host namespaces: claim, correct, release (rewriting-rules 1).
+"""The sole writer of host namespaces, and of what the agent has there (rewriting-rules 1).
 
 The claim labels on a host namespace are the source of truth.
+
+Rights: everywhere else it may only read, except Secrets. The roles are created by `join`, which
+lets the agent bind just these; an agent with broader rights creates no bindings.
+
+Release: Rights that a virtual cluster has by its claim end with it: the default objects, the
+RoleBindings of its ClusterRoleBindings, and the agent's own. The mark of the phase is first, so
+that no writer adds what was removed, the claim is removed last (ADR 59). Each step can be repeated.
 """
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
@@ -15,58 +23,356 @@ from cachetools import LRUCache
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
 from karmada_vc_agent.cluster.virtual_clusters import (
     Claims,
+    HeldError,
     Phase,
     Scopes,
     claim_of,
     claims_in,
     former_names,
+    phase_of,
+    unclaim,
 )
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.discovery import Resource, is_allowed, own_user_name
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    Need,
     NotFoundError,
 )
 from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import (
     NAMESPACE,
+    GroupVersionKind,
     Object,
     annotations_of,
+    dig,
     gvk_of,
     labels_of,
     uid_of,
 )
+from karmada_vc_agent.model.user_text import JOIN_OF_THIS_VERSION
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
-from karmada_vc_agent.model.vocabulary import (
-    ADOPTED_ANNOTATION,
-    ALLOW_ADOPTION_ANNOTATION,
-    CLUSTER_LABEL,
-    NAMESPACE_LABEL,
-    NODE_SELECTOR_ANNOTATION,
-    WORK_ANNOTATION,
-    is_ours,
-)
 from karmada_vc_agent.translation.context import TranslationSettings
 from karmada_vc_agent.translation.kind_policy import Code, RefusedError
-from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent, pod_security_changes
-from karmada_vc_agent.translation.translate import claimed_namespace
-from karmada_vc_agent.work import namespace_content
-from karmada_vc_agent.work.host_objects import Applied, Check, HostObjects
-from karmada_vc_agent.work.namespace_content import (
-    DefaultObjects,
-    NamespaceRights,
-    begin_release,
-    delete_namespace,
-    end_release,
+from karmada_vc_agent.translation.namespace_defaults import (
+    DEFAULT_KINDS,
+    QUOTA_NAME,
+    empty_quota,
+    is_made_by_agent,
+    namespace_defaults,
+    pod_security_changes,
 )
+from karmada_vc_agent.translation.rbac import CONVERTED_PREFIX
+from karmada_vc_agent.translation.translate import claimed_namespace
+from karmada_vc_agent.work.host_objects import Applied, Check, HostObjects, LiveObjects, StoreOf
 from karmada_vc_agent.work.rules.apply_plan import ForeignError
 
 _log = logging.getLogger(__name__)
 
-NAMESPACES = Resource(NAMESPACE, "namespaces", namespaced=False)
+
+HELD_WITHIN_S = 5.0
+"""A server honours a new binding, and new labels in policies, after some milliseconds."""
+ASK_AGAIN_S = 0.05
 REMEMBERED = 16_384
-"""Namespaces whose defaults are recorded; one that is dropped has them checked once more."""
+"""Namespaces whose rights and default objects are recorded; of others they are checked again."""
+NAMESPACES = Resource(NAMESPACE, "namespaces", namespaced=False)
+_GVK = GroupVersionKind(vocabulary.RBAC_GROUP, "v1", "RoleBinding")
+BINDINGS = Resource(_GVK, "rolebindings", namespaced=True, verbs=frozenset(("list", "watch")))
+_PROOFS = (
+    *(("delete", "", "configmaps"), ("get", "", "secrets")),
+    ("create", vocabulary.RBAC_GROUP, "rolebindings"),
+)
+"""Verb, group and resource of rights that only the agent's role in a namespace grants."""
+_Versions = tuple[str | None, ...]
+
+
+@dataclass(eq=False)
+class NamespaceRights:
+    """Sole writer of the bindings. store_of: the informer store of a resource."""
+
+    host: ApiClient
+    store_of: StoreOf
+    agent: str
+    _: KW_ONLY
+    follows_kinds: bool
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        of_kinds, own = own_bindings(self.agent)
+        self._roles = {own: vocabulary.namespace_role(self.agent)}
+        if self.follows_kinds:
+            self._roles[of_kinds] = vocabulary.NAMESPACE_ADMIN
+        self._account = ""
+        self._held: LRUCache[HostNamespace, tuple[str, _Versions]] = LRUCache(REMEMBERED)
+        """Namespace -> its uid and the versions of our bindings when it had the rights."""
+
+    async def ensure(
+        self, cluster: str, virtual: VirtualNamespace, host: HostNamespace, uid: str
+    ) -> None:
+        """Acquire our rights in a claimed namespace. Raises RetryError, KubeError."""
+        recorded_uid, versions = self._held.get(host, ("", ()))
+        is_recorded, now = recorded_uid == uid != "", self._versions(host)
+        if is_recorded and now in (versions, ()):
+            return
+        # The server may not have noticed yet that a binding of ours was changed.
+        if not (is_recorded and any(versions)) and await self._has_rights(host):
+            self._held[host] = (uid, now)
+            return
+        self._account = self._account or await own_user_name(self.host)
+        deadline = self.clock() + HELD_WITHIN_S
+        labels = {
+            vocabulary.CLUSTER_LABEL: cluster,
+            vocabulary.NAMESPACE_LABEL: virtual,
+            vocabulary.AGENT_LABEL: self.agent,
+        }
+        bindings = [
+            await self._bind(_binding(name, role, self._account, labels, host), deadline)
+            for name, role in self._roles.items()
+        ]
+        while not await self._has_rights(host):
+            if self.clock() > deadline:
+                text = f"the agent lacks its rights in namespace {virtual}: {JOIN_OF_THIS_VERSION}"
+                raise RetryError(text)
+            await asyncio.sleep(ASK_AGAIN_S)
+        self._held[host] = (uid, tuple(_version(binding) for binding in bindings))
+
+    def forget(self, host: HostNamespace) -> None:
+        """Forget the rights in a namespace that is released."""
+        self._held.pop(host, None)
+
+    def _versions(self, host: HostNamespace) -> _Versions:
+        """Return the versions of our bindings; () while they are not listed."""
+        store = self.store_of(BINDINGS)
+        if store is None or not store.is_synced:
+            return ()
+        return tuple(_version(store.get(host, name)) for name in self._roles)
+
+    async def _has_rights(self, host: HostNamespace) -> bool:
+        for proof in _PROOFS:
+            if not await is_allowed(self.host, Need(*proof, host)):
+                return False
+        return True
+
+    async def _bind(self, desired: Object, deadline: float) -> Object:
+        """Create one binding; retry until the server has seen the claim, as the policy needs."""
+        namespace, name = desired["metadata"]["namespace"], desired["metadata"]["name"]
+        while True:
+            try:
+                live = await self.host.create(BINDINGS.path(namespace), desired)
+            except AlreadyExistsError:
+                path = BINDINGS.path(namespace, name)
+                live = await self.host.get(path)
+                content = {part: desired[part] for part in ("roleRef", "subjects")}
+                if content != {part: live.get(part) for part in content}:
+                    _log.info("Correcting own rights", extra={"namespace": namespace})
+                    live = await self.host.replace(path, {**live, **content})
+            except HeldError:
+                raise
+            except (ForbiddenError, InvalidError):
+                if self.clock() > deadline:
+                    raise
+                await asyncio.sleep(ASK_AGAIN_S)
+                continue
+            store = self.store_of(BINDINGS)
+            if store is not None:
+                store.observe(live)
+            return live
+
+
+def _version(binding: Object | None) -> str | None:
+    version: str | None = dig(binding, "metadata", "resourceVersion")
+    return version
+
+
+def own_bindings(agent: str) -> tuple[str, str]:
+    """Return the names of all that an agent may have there; the last one lets it delete them."""
+    return f"vc-agent:{agent}:kinds", f"vc-agent:{agent}"
+
+
+def _binding(
+    name: str, role: str, user: str, labels: Mapping[str, str], host: HostNamespace
+) -> Object:
+    subject: Object = {"apiGroup": vocabulary.RBAC_GROUP, "kind": "User", "name": user}
+    if account := vocabulary.service_account_of(user):
+        subject = {"kind": "ServiceAccount", "name": account[1], "namespace": account[0]}
+    return {
+        "apiVersion": vocabulary.RBAC_API,
+        "kind": "RoleBinding",
+        "metadata": {"name": name, "namespace": host, "labels": dict(labels)},
+        "roleRef": {"apiGroup": vocabulary.RBAC_GROUP, "kind": "ClusterRole", "name": role},
+        "subjects": [subject],
+    }
+
+
+_PLURALS = ("resourcequotas", "limitranges", "networkpolicies", "rolebindings")
+RESOURCES = {
+    gvk: Resource(gvk, plural, namespaced=True, verbs=BINDINGS.verbs)
+    for gvk, plural in zip(DEFAULT_KINDS, _PLURALS, strict=True)
+}
+QUOTAS = RESOURCES[GroupVersionKind("", "v1", "ResourceQuota")]
+_CONTENT = ("spec", "roleRef", "subjects")
+
+
+class NamespaceShares:
+    """The shares of quotas, by host namespace; without the feature of quotas there are none."""
+
+    def expect(self, cluster: str, namespace: str) -> None:
+        """Record a host namespace whose quota was just created, and has no share yet."""
+
+    async def share(self, cluster: str, namespace: str) -> None:
+        """Wait until a new namespace has its share, for a bounded time."""
+
+
+@dataclass(eq=False)
+class DefaultObjects:
+    """Keeps the default objects of namespaces; quotas are filled by their controller."""
+
+    host: ApiClient
+    store_of: StoreOf
+    settings: TranslationSettings
+    divisions: NamespaceShares
+
+    def __post_init__(self) -> None:
+        self._objects = LiveObjects(self.host, self.store_of)
+
+    async def ensure(
+        self, vc: VirtualCluster, virtual: VirtualNamespace, host: HostNamespace
+    ) -> None:
+        """Create or correct the default objects of a namespace. Raises KubeError."""
+        given = self.settings.infrastructure, self.settings.pod_cidrs, self.settings.gateway
+        desired, kept = namespace_defaults(vc, virtual, host, *given), set()
+        if vc.quota:  # before anyone is bound who may create what it counts
+            await self._make_quota(vc, virtual, host)
+            kept.add((QUOTAS.gvk, QUOTA_NAME))
+        for obj in desired:
+            await self._correct(vc, obj)
+            kept.add((gvk_of(obj), obj["metadata"]["name"]))
+        for gvk, names in DEFAULT_KINDS.items():
+            for name in names:
+                if (gvk, name) not in kept:
+                    await self._remove(RESOURCES[gvk], host, name)
+
+    async def _correct(self, vc: VirtualCluster, desired: Object) -> None:
+        resource = RESOURCES[gvk_of(desired)]
+        namespace, name = desired["metadata"]["namespace"], desired["metadata"]["name"]
+        live = await self._objects.get(resource, namespace, name)
+        if live is None:
+            live = await self._create(resource, desired)
+        is_same = all(desired.get(part) == live.get(part) for part in _CONTENT)
+        if is_same and labels_of(desired).items() <= labels_of(live).items():
+            return
+        extra = {"virtual_cluster": vc.name, "namespace": namespace, "object": name}
+        _log.info("Correcting default of namespace", extra=extra)
+        path = resource.path(namespace, name)
+        if live.get("roleRef") != desired.get("roleRef"):
+            await self.host.delete(path)  # roleRef is immutable
+            live = await self._create(resource, desired)
+        else:
+            version = live["metadata"]["resourceVersion"]
+            metadata = {**desired["metadata"], "resourceVersion": version}
+            live = await self.host.replace(path, {**desired, "metadata": metadata})
+        self._observe(resource, live)
+
+    async def _make_quota(
+        self, vc: VirtualCluster, virtual: VirtualNamespace, host: HostNamespace
+    ) -> None:
+        live = await self._objects.get(QUOTAS, host, QUOTA_NAME)
+        desired = empty_quota(vc, virtual, host)
+        if live is None:
+            self.divisions.expect(vc.name, host)
+            live = await self._create(QUOTAS, desired)
+        labels, path = desired["metadata"]["labels"], QUOTAS.path(host, QUOTA_NAME)
+        if not labels.items() <= labels_of(live).items():
+            patch = {"metadata": {"labels": labels}}
+            self._observe(QUOTAS, await self.host.merge_patch(path, patch))
+
+    async def _remove(self, resource: Resource, namespace: str, name: str) -> None:
+        """Delete a default object in the informer, which holds only objects with our label."""
+        if self._objects.cached(resource, namespace, name) is None:
+            return
+        _log.info("Removing default of namespace", extra={"namespace": namespace, "object": name})
+        with suppress(NotFoundError):
+            await self.host.delete(resource.path(namespace, name))
+
+    async def _create(self, resource: Resource, desired: Object) -> Object:
+        namespace, name = desired["metadata"]["namespace"], desired["metadata"]["name"]
+        try:
+            live = await self.host.create(resource.path(namespace), desired)
+        except AlreadyExistsError:
+            return await self.host.get(resource.path(namespace, name))
+        self._observe(resource, live)
+        return live
+
+    def _observe(self, resource: Resource, live: Object) -> None:
+        if vocabulary.CLUSTER_LABEL in labels_of(live):  # otherwise no informer has it
+            self._objects.observe(resource, live)
+
+
+_MARK: Object = {"metadata": {"annotations": {vocabulary.RELEASING_ANNOTATION: "true"}}}
+
+
+async def begin_release(host: ApiClient, live: Object, agent: str, as_user: str = "") -> Object:
+    """Mark a claimed namespace as RELEASING; return it. Raises KubeError."""
+    if phase_of(live, agent) is not Phase.CLAIMED:
+        return live
+    return await _patch(host, live, _MARK, agent, as_user)
+
+
+async def end_release(host: ApiClient, live: Object, agent: str, as_user: str = "") -> Object:
+    """Remove what an agent made in a releasing namespace, then its claim. Raises KubeError."""
+    if phase_of(live, agent) is not Phase.RELEASING:
+        return live
+    name = live["metadata"]["name"]
+    _log.info("Releasing namespace", extra={"namespace": name})
+    # Rights are removed before what bounds their use.
+    for resource in reversed(RESOURCES.values()):
+        answer = await host.get(resource.path(name))
+        for obj in answer.get("items") or ():
+            own, each = obj["metadata"]["name"], resource.gvk
+            # What is of the claim, not of a Work; it may lack our labels.
+            is_converted = each == BINDINGS.gvk and own.startswith(CONVERTED_PREFIX)
+            if is_converted or (
+                own in DEFAULT_KINDS[each] and vocabulary.CLUSTER_LABEL in labels_of(obj)
+            ):
+                with suppress(NotFoundError):
+                    await host.delete(resource.path(name, own))
+    for binding in own_bindings(agent):
+        with suppress(NotFoundError):
+            await host.delete(BINDINGS.path(name, binding))
+    # The cache may have its identity alone (ADR 63).
+    whole = await host.get(NAMESPACES.path(name=live["metadata"]["name"]))
+    return await _patch(host, live, unclaim(whole), agent, as_user)
+
+
+async def delete_namespace(host: ApiClient, live: Object, agent: str, as_user: str = "") -> None:
+    """Delete a claimed namespace. Raises KubeError, ConflictError if it was claimed again."""
+    with suppress(NotFoundError):
+        try:
+            await host.delete_same(NAMESPACES.path(name=live["metadata"]["name"]), live, as_user)
+        except ConflictError:
+            if (
+                phase_of(await host.get(NAMESPACES.path(name=live["metadata"]["name"])), agent)
+                is Phase.CLAIMED
+            ):
+                raise
+
+
+async def _patch(host: ApiClient, live: Object, patch: Object, agent: str, as_user: str) -> Object:
+    """Patch a claimed namespace; return it as it is if it was released: policies deny that."""
+    try:
+        return await host.patch_same(
+            NAMESPACES.path(name=live["metadata"]["name"]), live, patch, as_user
+        )
+    except (ConflictError, ForbiddenError, InvalidError):
+        now = await host.get(NAMESPACES.path(name=live["metadata"]["name"]))
+        if phase_of(now, agent) is not Phase.UNCLAIMED:
+            raise
+        return now
+
 
 _OF_OTHERS = frozenset((vocabulary.WORK_NAME_ANNOTATION, vocabulary.WORK_NAMESPACE_ANNOTATION))
 """What another agent of Karmada may have left there."""
@@ -84,10 +390,7 @@ def left_behind(
 
 @dataclass(eq=False)
 class NamespaceWriter:
-    """Claims host namespaces, corrects the claimed ones, and releases them.
-
-    Each acts by its phase (cluster/virtual_clusters.py), one at a time for each namespace.
-    """
+    """Claims, corrects and releases host namespaces, one step at a time for each."""
 
     host: ApiClient
     claims: Claims
@@ -107,15 +410,10 @@ class NamespaceWriter:
     async def claim(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None = None
     ) -> HostNamespace:
-        """Return the claimed host namespace of a virtual one, created or adopted if needed.
-
-        desired: what to create, if a Work contains it. Raises RefusedError, RetryError, KubeError.
-        """
+        """Return the claimed namespace, created or adopted. Raises RefusedError, RetryError."""
         if self.claims.is_claimed_twice(vc.name, namespace):
-            raise _refused(
-                Code.NAMESPACE_CLAIM_CONFLICT,
-                "two host namespaces have the claim for this namespace",
-            )
+            text = "two host namespaces have the claim for this namespace"
+            raise _refused(Code.NAMESPACE_CLAIM_CONFLICT, text)
         place = self.claims.of(vc.name).get(namespace)
         if place is not None and self._is_equipped(vc, place):
             return place
@@ -129,9 +427,8 @@ class NamespaceWriter:
                 self._equipped.pop(name, None)
             phase = self.claims.phase(name)
             if phase is Phase.TERMINATING:
-                raise RetryError(
-                    f"{Code.NAMESPACE_TERMINATING}: the namespace is being deleted on the host"
-                )
+                text = "the namespace is being deleted on the host"
+                raise RetryError(f"{Code.NAMESPACE_TERMINATING}: {text}")
             if phase is Phase.RELEASING:
                 await self._end_release(name)
                 raise RetryError(f"{Code.NAMESPACE_TERMINATING}: its claim was being released")
@@ -149,47 +446,36 @@ class NamespaceWriter:
 
     @asynccontextmanager
     async def equipped(self, vc: VirtualCluster, name: HostNamespace) -> AsyncIterator[bool]:
-        """Set a claimed host namespace up, and keep it so while rights in it are granted.
-
-        Yields False for one that is not claimed any more, which is left alone. Raises as `correct`.
-        """
+        """Set a namespace up, and keep it so; yields False if it is not claimed any more."""
         async with self._lock(name):
             held = self.claims.holder_of(name)
-            is_claimed = (
-                held is not None
-                and held.cluster == vc.name
-                and self.claims.phase(name) is Phase.CLAIMED
-            )
-            if held is not None and is_claimed and not self._is_equipped(vc, name):
+            if self.claims.phase(name) is not Phase.CLAIMED or not held or held.cluster != vc.name:
+                yield False
+                return
+            if not self._is_equipped(vc, name):
                 await self._equip(vc, held.namespace, name)
-            yield is_claimed
+            yield True
 
     @asynccontextmanager
     async def _owning(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None = None
     ) -> AsyncIterator[HostNamespace]:
         """Hold the lock of the host namespace that is, or will be, claimed for a virtual one."""
+        new = (desired or claimed_namespace(vc, namespace, self.settings, ""))["metadata"]["name"]
+
+        def place() -> HostNamespace:
+            name = self.claims.of(vc.name).get(namespace) or self._left(vc).get(namespace)
+            return name or HostNamespace(new)
+
         while True:
-            name = self._place_of(vc, namespace, desired)
+            name = place()
             async with self._lock(name):
-                if self._place_of(vc, namespace, desired) == name:
+                if place() == name:
                     yield name
                     return
 
     def _lock(self, name: str) -> asyncio.Lock:
         return self._locks.setdefault(name, asyncio.Lock())
-
-    def _place_of(
-        self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None
-    ) -> HostNamespace:
-        """Return the host namespace that has the claim, or would get it."""
-        name = self.claims.of(vc.name).get(namespace) or self._left(vc).get(namespace)
-        return name or HostNamespace(self._desired(vc, namespace, desired)["metadata"]["name"])
-
-    def _desired(
-        self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None
-    ) -> Object:
-        return desired or claimed_namespace(vc, namespace, self.settings, "")
 
     def _is_equipped(self, vc: VirtualCluster, name: HostNamespace) -> bool:
         """Return whether a claimed namespace is set up by the current settings; no request."""
@@ -198,16 +484,12 @@ class NamespaceWriter:
 
     def _equipment(self, vc: VirtualCluster, name: HostNamespace) -> tuple[str, VirtualCluster]:
         """Return what a namespace is set up by; a sync that began earlier has older settings."""
-        live = self.claims.store.get("", name)
-        return uid_of(live), self.virtual_clusters.get(vc.name, vc)
+        return uid_of(self.claims.store.get("", name)), self.virtual_clusters.get(vc.name, vc)
 
     async def _equip(
         self, vc: VirtualCluster, namespace: VirtualNamespace, name: HostNamespace
     ) -> None:
-        """Do what has to be before anything is applied there; what is right costs no request.
-
-        What is admitted before is not checked again.
-        """
+        """Do what has to be before anything is applied there; what is right costs no request."""
         live = self.claims.store.get("", name)
         equipment = uid, current = self._equipment(vc, name)
         await self.rights.ensure(vc.name, namespace, name, uid)
@@ -222,28 +504,22 @@ class NamespaceWriter:
         """Correct what the host decides by: the node selector, the Pod Security level."""
         name = live["metadata"]["name"]
         desired = annotations_of(claimed_namespace(vc, namespace, self.settings, ""))
-        selector = desired[NODE_SELECTOR_ANNOTATION]
-        if annotations_of(live).get(NODE_SELECTOR_ANNOTATION) != selector:
-            _log.info(
-                "Correcting node selector of namespace",
-                extra={"virtual_cluster": vc.name, "namespace": name, "selector": selector},
-            )
-            patch = {"metadata": {"annotations": {NODE_SELECTOR_ANNOTATION: selector}}}
+        selector = desired[vocabulary.NODE_SELECTOR_ANNOTATION]
+        if annotations_of(live).get(vocabulary.NODE_SELECTOR_ANNOTATION) != selector:
+            extra = {"virtual_cluster": vc.name, "namespace": name, "selector": selector}
+            _log.info("Correcting node selector of namespace", extra=extra)
+            patch = {"metadata": {"annotations": {vocabulary.NODE_SELECTOR_ANNOTATION: selector}}}
             await self._patch(live, patch)
-        changes = pod_security_changes(live, vc)
-        if changes:
+        if changes := pod_security_changes(live, vc):
             await self._patch(live, {"metadata": changes})
 
     async def _patch(self, live: Object, patch: Object) -> None:
         """Patch a namespace, and not another one that has its name by now."""
-        path = _path(live["metadata"]["name"])
+        path = NAMESPACES.path(name=live["metadata"]["name"])
         self.claims.store.accept(await self.host.patch_same(path, live, patch))
 
     async def correct(self, vc: VirtualCluster, namespace: VirtualNamespace) -> None:
-        """Correct a claimed namespace: our rights, node selector, Pod Security, default objects.
-
-        Ends a release that was begun. Raises RetryError, KubeError.
-        """
+        """Correct a claimed namespace, or end its release. Raises RetryError, KubeError."""
         name = self.claims.of(vc.name).get(namespace)
         if name is None:
             return
@@ -259,10 +535,7 @@ class NamespaceWriter:
     async def apply(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object, check: Check
     ) -> Applied | None:
-        """Apply the Namespace manifest of a Work; None while it is not needed (OnDemand).
-
-        desired: the host Namespace object. Raises the errors of `claim` and `check`.
-        """
+        """Apply the Namespace manifest of a Work; None while it is not needed (OnDemand)."""
         is_claimed = namespace in self.claims.of(vc.name)
         if vc.namespaces != "Always" and not is_claimed and not self._left(vc).get(namespace):
             return None
@@ -284,10 +557,7 @@ class NamespaceWriter:
     async def release(
         self, vc: VirtualCluster, namespace: VirtualNamespace, *, preserve: bool
     ) -> None:
-        """Release a namespace without a Work: delete what the agent created, else unclaim it.
-
-        Raises RetryError, KubeError; ConflictError if another one has its name.
-        """
+        """Delete a namespace that the agent created, else unclaim it. Raises RetryError."""
         name = self.claims.of(vc.name).get(namespace)
         if name is None:
             return
@@ -329,14 +599,11 @@ class NamespaceWriter:
         self._equipped.clear()
 
     async def may_hold(self, namespace: str) -> bool:
-        """Return whether a host namespace may hold something of ours that is to be removed.
-
-        Not if it is not claimed, or being deleted with all that is in it. Raises KubeError.
-        """
+        """Return whether a host namespace may hold something of ours. Raises KubeError."""
         phase = self.claims.phase(namespace)
         if phase is Phase.UNCLAIMED:
             try:
-                live = await self.host.get(_path(namespace))
+                live = await self.host.get(NAMESPACES.path(name=namespace))
             except NotFoundError:
                 return False
             phase = self.claims.phase_of(live)
@@ -347,47 +614,34 @@ class NamespaceWriter:
         return left_behind(self.claims, self.virtual_clusters, vc.name)
 
     async def _take_over(self, vc: VirtualCluster, live: Object) -> None:
-        """Change the claim of an earlier name into one of the name of now.
-
-        Another Work made it: the next one enters itself.
-        """
-        _log.info(
-            "Taking over namespace of a former name",
-            extra={"virtual_cluster": vc.name, "namespace": live["metadata"]["name"]},
-        )
-        patch = {
-            "metadata": {
-                "labels": {CLUSTER_LABEL: vc.name},
-                "annotations": {WORK_ANNOTATION: ""},
-            }
-        }
-        await self._patch(live, patch)
+        """Change the claim of an earlier name; the next Work enters itself."""
+        extra = {"virtual_cluster": vc.name, "namespace": live["metadata"]["name"]}
+        _log.info("Taking over namespace of a former name", extra=extra)
+        labels, annotations = {vocabulary.CLUSTER_LABEL: vc.name}, {vocabulary.WORK_ANNOTATION: ""}
+        await self._patch(live, {"metadata": {"labels": labels, "annotations": annotations}})
 
     async def _create_or_adopt(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None
     ) -> None:
-        desired_namespace = self._desired(vc, namespace, desired)
-        name = desired_namespace["metadata"]["name"]
+        desired = desired or claimed_namespace(vc, namespace, self.settings, "")
+        name = desired["metadata"]["name"]
         try:
-            live = await self.host.create("/api/v1/namespaces", desired_namespace)
+            live = await self.host.create("/api/v1/namespaces", desired)
         except AlreadyExistsError:
-            live = await self.host.get(_path(name))
+            live = await self.host.get(NAMESPACES.path(name=name))
             claim = claim_of(live)
-            if claim is not None:
-                if claim != (vc.name, namespace, self.settings.agent_name):
-                    raise _refused(
-                        Code.NAMESPACE_CLAIM_CONFLICT,
-                        "the host namespace is claimed by another virtual cluster, namespace or "
-                        "agent",
-                        name,
-                    ) from None
-            else:
-                live = await self._adopt(vc, desired_namespace, live)
+            if claim is None:
+                live = await self._adopt(vc, desired, live)
+            elif claim != (vc.name, namespace, self.settings.agent_name):
+                text = (
+                    "the host namespace is claimed by another virtual cluster, namespace or agent"
+                )
+                raise _refused(Code.NAMESPACE_CLAIM_CONFLICT, text, name) from None
         self.claims.store.accept(live)
 
     async def _adopt(self, vc: VirtualCluster, desired_namespace: Object, live: Object) -> Object:
         name = live["metadata"]["name"]
-        allowed = annotations_of(live).get(ALLOW_ADOPTION_ANNOTATION) == vc.name
+        allowed = annotations_of(live).get(vocabulary.ALLOW_ADOPTION_ANNOTATION) == vc.name
         if not allowed and name not in vc.adopt_namespaces:
             detail = (
                 "its host namespace exists and is not claimed by any virtual cluster; an "
@@ -395,18 +649,19 @@ class NamespaceWriter:
             )
             raise _refused(Code.NAMESPACE_NOT_OWNED, detail, name)
         _log.info("Adopting namespace", extra={"virtual_cluster": vc.name, "namespace": name})
+        selector = annotations_of(desired_namespace)[vocabulary.NODE_SELECTOR_ANNOTATION]
         annotations: dict[str, str | None] = {
             **dict.fromkeys(_OF_OTHERS & annotations_of(live).keys()),
-            ADOPTED_ANNOTATION: "true",
-            NODE_SELECTOR_ANNOTATION: annotations_of(desired_namespace)[NODE_SELECTOR_ANNOTATION],
+            vocabulary.ADOPTED_ANNOTATION: "true",
+            vocabulary.NODE_SELECTOR_ANNOTATION: selector,
         }
-        labels = {key: value for key, value in labels_of(desired_namespace).items() if is_ours(key)}
+        labels = {
+            key: value
+            for key, value in labels_of(desired_namespace).items()
+            if vocabulary.is_ours(key)
+        }
         patch = {"metadata": {"labels": labels, "annotations": annotations}}
-        return await self.host.patch_same(_path(name), live, patch)
-
-
-def _path(name: str) -> str:
-    return f"/api/v1/namespaces/{name}"
+        return await self.host.patch_same(NAMESPACES.path(name=name), live, patch)
 
 
 def _refused(code: Code, detail: str, name: str = "") -> RefusedError:
@@ -448,9 +703,9 @@ def keys_of_object(
     """Yield the virtual namespace of a default object that changed."""
     obj = new or old or {}
     labels = labels_of(obj)
-    cluster = labels.get(CLUSTER_LABEL, "")
-    if cluster in virtual_clusters and gvk_of(obj) in namespace_content.RESOURCES:
-        yield cluster, VirtualNamespace(labels.get(NAMESPACE_LABEL, ""))
+    cluster = labels.get(vocabulary.CLUSTER_LABEL, "")
+    if cluster in virtual_clusters and gvk_of(obj) in RESOURCES:
+        yield cluster, VirtualNamespace(labels.get(vocabulary.NAMESPACE_LABEL, ""))
 
 
 async def reconcile_namespace(
@@ -460,10 +715,7 @@ async def reconcile_namespace(
     is_registered: Callable[[str], bool],
     pair: Pair,
 ) -> None:
-    """Correct one claimed namespace; create `default`, take over what a former name had.
-
-    is_registered: the Cluster of a virtual cluster is on the hub and not being deleted.
-    """
+    """Correct a claimed namespace; create `default`, take over what a former name had."""
     cluster, namespace = pair
     vc = virtual_clusters.get(cluster)
     if vc is None:

@@ -37,27 +37,13 @@ from karmada_vc_agent.model.objects import (
 from karmada_vc_agent.model.quantity import WindowState
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.vocabulary import WORK_ANNOTATION, cluster_of_execution_namespace
+from karmada_vc_agent.translation import restore
 from karmada_vc_agent.translation.context import Notice, TranslationContext
 from karmada_vc_agent.translation.kind_policy import CONTENT_REFUSALS, Code, Refusal, RefusedError
-from karmada_vc_agent.translation.restore import (
-    assert_placement,
-    names_of,
-    restore,
-    restore_text,
-    restore_texts,
-)
 from karmada_vc_agent.translation.translate import MAX_LEVELS, Converted, HostObject, Skipped
+from karmada_vc_agent.work import works
 from karmada_vc_agent.work.host_objects import Applied, Check, is_stand_in
-from karmada_vc_agent.work.rules.ownership import conflict_text
-from karmada_vc_agent.work.works import (
-    ManifestStatus,
-    WorkKey,
-    aggregate,
-    applied_of,
-    dispatching_of,
-    is_listed,
-    manifest_status,
-)
+from karmada_vc_agent.work.works import ManifestStatus, WorkKey
 
 Dependency = str | tuple[Hashable, ...]
 """What may change: a virtual cluster, by its name; `(name,)` of a host namespace, NodeGroup, shared
@@ -96,11 +82,7 @@ def dependency_of(
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A manifest that could not be applied; code: of a refusal, else None.
-
-    is_recreation: its object was deleted by another writer. waits_for: what ends it; empty = only
-    something of this manifest. is_final: not retried after a delay.
-    """
+    """A manifest that was not applied; waits_for: what ends it, is_final: no other retry does."""
 
     text: str
     code: Code | None = None
@@ -126,13 +108,6 @@ def not_served(gvk: GroupVersionKind, text: str = "") -> Failure:
     """Return the failure of a kind that the host does not serve."""
     text = text or f'no matches for kind "{gvk.kind}" in version "{gvk.api_version}"'
     return Failure(text, waits_for=(kind_dependency(gvk),), is_unserved=True)
-
-
-def conflict(vc: VirtualCluster, manifest: Object) -> Failure:
-    """Return the failure of a manifest whose object belongs to another owner (contract 5.5)."""
-    metadata = manifest["metadata"]
-    namespace = metadata.get("namespace") or ""
-    return Failure(conflict_text(manifest["kind"], namespace, metadata["name"], vc.name))
 
 
 class Strategy(Enum):
@@ -168,10 +143,7 @@ def strategy_of(translated: HostObject | Converted) -> Strategy:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The result of translating a manifest, and everything that is needed to apply it.
-
-    objects: one, but any number for a converted manifest. resource: of their kind.
-    """
+    """A translated manifest, with all that is needed to apply it; objects: of `resource`."""
 
     strategy: Strategy
     vc: VirtualCluster
@@ -205,7 +177,7 @@ class Target:
         """Return the function that asserts the rules on an object again after Retain."""
 
         def check(retained: Object, live: Object | None) -> Object:
-            asserted = assert_placement(retained, translated, live, self.context)
+            asserted = restore.assert_placement(retained, translated, live, self.context)
             if isinstance(asserted, Refusal):
                 raise RefusedError(asserted.code, asserted.path, asserted.detail)
             return asserted.obj
@@ -234,20 +206,14 @@ Done = Applied | Failure | None
 
 
 class WindowGate:
-    """Decides which manifests wait for a window, and remembers those that were applied.
-
-    Without the feature of windows nothing waits, and nothing is remembered.
-    """
+    """Decides which manifests wait for a window; without the feature none does."""
 
     def marked(self, target: Target) -> Target:
         """Return a target whose object says which manifest it is from, if that may ever wait."""
         return target
 
     async def closed_for(self, target: Target, *, is_dispatched: bool) -> WindowState | None:  # noqa: ARG002
-        """Return the window that a manifest waits for; None if it may be applied now.
-
-        is_dispatched: see WorkManifest. Raises KubeError, and what the rules raise.
-        """
+        """Return the window that a manifest waits for; None if it may be applied now."""
         return None
 
     def note(self, item: WorkManifest) -> None:
@@ -269,19 +235,13 @@ R = TypeVar("R")
 
 
 def note_bug(where: str, error: Exception) -> str:
-    """Log a bug once; return the message for the tenant.
-
-    where: what triggered it, for the log: the Work, and which of its manifests.
-    """
+    """Log a bug once, and where; return the message for the tenant."""
     _once.bug("Failed to handle a manifest", error, about=where, where=where)
     return f"internal error ({type(error).__name__}): see the log of the agent"
 
 
 async def unless_bug(item: WorkManifest, call: Awaitable[R]) -> R | Failure:
-    """Return the result of a call about one manifest, for a bug a Failure.
-
-    Raises KubeError, RetryError.
-    """
+    """Return the result of a call, for a bug a Failure. Raises KubeError, RetryError."""
     try:
         return await call
     except (KubeError, RetryError):
@@ -305,9 +265,12 @@ class WorkEvents:
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
 
-    def dispatching(self, work: Object, message: str) -> None:
-        """Report that the condition Dispatching changed."""
-        self._recorder.record(EXECUTION, work, NORMAL, "WorkDispatching", message)
+    def dispatching(self, work: Object, condition: Condition) -> None:
+        """Report the condition Dispatching if it changed."""
+        before = works.dispatching_of(work.get("status"))
+        if works.is_listed(work) and (before is None or before["status"] != condition["status"]):
+            text = condition["message"]
+            self._recorder.record(EXECUTION, work, NORMAL, "WorkDispatching", text)
 
     def synced(self, work: Object, cluster: str) -> None:
         """Report that all manifests of a Work are applied."""
@@ -319,18 +282,14 @@ class WorkEvents:
         text = f"Failed to sync work({_name(work)}) to cluster({cluster}), err: {error}"
         self._recorder.record(EXECUTION, work, WARNING, "SyncFailed", text)
 
-    def refused(self, work: Object, code: str, text: str) -> None:
-        """Report that a manifest is refused by a rule (rewriting-rules 7)."""
+    def warned(self, work: Object, code: str, text: str) -> None:
+        """Report a refused manifest (rewriting-rules 7), or a notice on an applied one."""
         self._recorder.record(EXECUTION, work, WARNING, code, text)
 
     def bound_met(self, cluster: Object, text: str, *, of_works: bool = True) -> None:
         """Report on a Cluster that it, or its objects on the host, exceeds a bound."""
         text = f"{text}; the agent does not apply what exceeds the bound" if of_works else text
-        self._recorder.record(EXECUTION, cluster, WARNING, Code.BOUND_EXCEEDED, text)
-
-    def noticed(self, work: Object, notice: Notice) -> None:
-        """Report what a user should know of an applied manifest."""
-        self._recorder.record(EXECUTION, work, WARNING, notice.code, notice.detail)
+        self.warned(cluster, Code.BOUND_EXCEEDED, text)
 
     def warn(
         self,
@@ -342,10 +301,7 @@ class WorkEvents:
         text: str,
         series: Series | None = None,
     ) -> bool:
-        """Report what a feature warns of, on a Work and its template; return if it is written.
-
-        work: or its Cluster. manifest: that of the template, None = on no template.
-        """
+        """Report on a Work, or its Cluster, and a template if any; return if it is written."""
         on_work = self._recorder.record(source, work, WARNING, reason, text, series=series)
         return on_work and (
             manifest is None
@@ -383,24 +339,21 @@ class WorkEvents:
 
     def reflected(self, work: Object, manifest: Object, error: str | None) -> None:
         """Report the result of reflecting the status of an object."""
-        text = f"Reflect status for object({manifest['kind']}/{_slashed(manifest)})"
-        if error is None:
-            self._status(work, NORMAL, "ReflectStatusSucceed", f"{text} succeed.")
-        else:
-            self._status(work, WARNING, "ReflectStatusFailed", f"{text} failed, err: {error}.")
+        names = "ReflectStatus", "Reflect status for", "succeed"
+        self._status(work, manifest, error, *names)
 
     def interpreted(self, work: Object, manifest: Object, health: str, error: str | None) -> None:
         """Report the health of an object; health is Healthy or Unhealthy."""
-        text = f"Interpret health of object({manifest['kind']}/{_slashed(manifest)})"
-        if error is None:
-            text = f"{text} as {health.lower()}."
-            self._status(work, NORMAL, "InterpretHealthSucceed", text)
-        else:
-            text = f"{text} failed, err: {error}."
-            self._status(work, WARNING, "InterpretHealthFailed", text)
+        names = "InterpretHealth", "Interpret health of", f"as {health.lower()}"
+        self._status(work, manifest, error, *names)
 
-    def _status(self, work: Object, kind: str, reason: str, text: str) -> None:
-        self._recorder.record(WORK_STATUS, work, kind, reason, text)
+    def _status(
+        self, work: Object, manifest: Object, error: str | None, reason: str, what: str, result: str
+    ) -> None:
+        kind, end = (WARNING, "Failed") if error is not None else (NORMAL, "Succeed")
+        result = result if error is None else f"failed, err: {error}"
+        text = f"{what} object({manifest['kind']}/{_slashed(manifest)}) {result}."
+        self._recorder.record(WORK_STATUS, work, kind, f"{reason}{end}", text)
 
     def _on_template(
         self,
@@ -426,21 +379,13 @@ class WorkEvents:
         return self._recorder.record(source, template, kind, reason, text, flow, series)
 
 
-def _metadata(obj: Object) -> Object:
-    """Return the metadata, empty if the manifest is malformed."""
-    metadata = dig(obj, "metadata")
-    return metadata if isinstance(metadata, dict) else {}
-
-
 def _slashed(obj: Object) -> str:
     """Return `namespace/name`, with the slash even without a namespace."""
-    metadata = _metadata(obj)
-    return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
+    return "/".join(key_of(obj)[1:])
 
 
 def _name(obj: Object) -> str:
-    metadata = _metadata(obj)
-    return namespaced_name(metadata.get("namespace") or "", metadata.get("name") or "")
+    return namespaced_name(*key_of(obj)[1:])
 
 
 UNKNOWN = "Unknown"
@@ -455,10 +400,7 @@ def owning_work(obj: Object) -> WorkKey | None:
 
 
 def works_of_change(old: Object | None, new: Object | None) -> set[WorkKey]:
-    """Return the Works of a host object that was added, changed or deleted, but for our own writes.
-
-    The old object counts too, so removing the annotation does not hide a change.
-    """
+    """Return the Works of a host object, old and new, that changed but for our own writes."""
     if is_echo(old, new):
         return set()
     changed = [obj for obj in (old, new) if obj is not None and not is_stand_in(obj)]
@@ -480,45 +422,35 @@ async def reflect(
 ) -> Reflection:
     """Read the status of the object of one manifest; live: the host object."""
     cluster = context.vc.name
-    virtual, names = restore(live, context), names_of(live, context)
+    virtual, names = restore.restore(live, context), restore.names_of(live, context)
     manifest, ordinal = item.manifest, item.ordinal
-    before = _entry(work, ordinal)
+    entries = maps_at(work, "status", "manifestStatuses")
+    before = [each for each in entries if dig(each, "identifier", "ordinal") == ordinal][:1]
     try:
         status = await interpreter.reflect_status(cluster, virtual)
     except InterpretationError as error:
-        problem = restore_text(str(error), names)
+        problem = restore.restore_text(str(error), names)
         events.reflected(work, manifest, problem)
         return None, problem, hook_dependency(cluster, error)
     problem, dependency = "", None
     try:
         health: str = await interpreter.interpret_health(cluster, virtual)
     except InterpretationError as error:
-        health, problem = UNKNOWN, restore_text(str(error), names)
+        health, problem = UNKNOWN, restore.restore_text(str(error), names)
         dependency = hook_dependency(cluster, error)
     too_deep = size_of(status, MAX_LEVELS) is None
-    status = None if too_deep else restore_texts(status, names)
-    entry = manifest_status(ordinal, manifest, status, health)
-    if entry != before and is_listed(work):
+    status = None if too_deep else restore.restore_texts(status, names)
+    entry = works.manifest_status(ordinal, manifest, status, health)
+    if [entry] != before and works.is_listed(work):
         events.reflected(work, manifest, _TOO_DEEP if too_deep else None)
         if interpreter.interprets_health(gvk_of(virtual)):
             events.interpreted(work, manifest, health, problem or None)
     return entry, problem, dependency
 
 
-def _entry(work: Object, ordinal: int) -> Object | None:
-    for entry in maps_at(work, "status", "manifestStatuses"):
-        if dig(entry, "identifier", "ordinal") == ordinal:
-            return entry
-    return None
-
-
 @dataclass(slots=True)
 class WorkOutcome:
-    """What a sync did with each manifest but skipped ones, and read of its object.
-
-    results: manifest, how it was applied, and the window that it waits for. unreadable: why a
-    status could not be read, or "".
-    """
+    """What a sync did with each manifest (how, and which window it waits for), and read of it."""
 
     results: list[tuple[Object, Done, WindowState | None]] = field(default_factory=list)
     entries: list[ManifestStatus] = field(default_factory=list)
@@ -549,22 +481,6 @@ class WorkOutcome:
         """The messages of the failures."""
         return [failure.text for failure in self.failures]
 
-    @property
-    def codes(self) -> tuple[str, ...]:
-        """The codes of the refusals."""
-        return tuple(str(failure.code) for failure in self.failures if failure.code is not None)
-
-    @property
-    def waits_for(self) -> tuple[Hashable, ...]:
-        """What ends the failures, where they are refusals."""
-        return tuple(each for failure in self.failures for each in failure.waits_for)
-
-    @property
-    def is_refused(self) -> bool:
-        """Return whether retrying after a delay is useless: all failures are refusals."""
-        failures = self.failures
-        return bool(failures) and all(failure.is_final for failure in failures)
-
     def retry(self, text: str) -> RetryError:
         """Return the error with which the Work backs off."""
         failed = [failure.waits_for for failure in self.failures if not failure.is_final]
@@ -589,25 +505,20 @@ class WorkOutcome:
         )
 
 
-def report_dispatching(events: WorkEvents, work: Object, condition: Condition) -> None:
-    """Write an event if the condition Dispatching changed."""
-    before = dispatching_of(work.get("status"))
-    if is_listed(work) and (before is None or before["status"] != condition["status"]):
-        events.dispatching(work, condition["message"])
-
-
 def report_sync(
     events: WorkEvents, cluster: str, work: Object, outcome: WorkOutcome, *, is_new: bool
 ) -> None:
-    """Write the events of a sync; one that changed nothing is worth none.
-
-    is_new: the Work changed since its last sync.
-    """
-    before = applied_of(work.get("status"))
-    if not is_listed(work):
+    """Write the events of a sync; is_new: the Work changed since its last one."""
+    before = works.applied_of(work.get("status"))
+    if not works.is_listed(work):
         return
     if outcome.was_recreated and not is_new:
-        _report_recreation(events, cluster, outcome)
+        # On the templates only, as Karmada does: the Work did not change.
+        for manifest, done, _ in outcome.results:
+            if isinstance(done, Failure) and done.is_recreation:
+                events.not_applied(manifest, cluster, done.text, WORK_STATUS)
+            elif isinstance(done, Applied) and done.was_recreated:
+                events.applied(manifest, cluster, WORK_STATUS)
     elif is_new or outcome.errors or before is None or before["status"] != "True":
         _report_manifests(events, cluster, outcome, work)
 
@@ -617,25 +528,13 @@ def _report_manifests(events: WorkEvents, cluster: str, outcome: WorkOutcome, wo
     for manifest, done, _ in outcome.results:
         if isinstance(done, Applied):
             for notice in done.notices:
-                events.noticed(work, notice)
+                events.warned(work, notice.code, notice.detail)
             events.applied(manifest, cluster)
         elif done is not None:
             if done.code is not None:
-                events.refused(work, done.code, done.text)
+                events.warned(work, done.code, done.text)
             events.not_applied(manifest, cluster, done.text)
-    if outcome.waiting and not outcome.errors:
-        return
     if outcome.errors:
-        error = aggregate(outcome.errors)
-        events.sync_failed(work, cluster, error)
-    else:
+        events.sync_failed(work, cluster, works.aggregate(outcome.errors))
+    elif not outcome.waiting:
         events.synced(work, cluster)
-
-
-def _report_recreation(events: WorkEvents, cluster: str, outcome: WorkOutcome) -> None:
-    """Write events on the templates only, as Karmada does: the Work did not change."""
-    for manifest, done, _ in outcome.results:
-        if isinstance(done, Failure) and done.is_recreation:
-            events.not_applied(manifest, cluster, done.text, WORK_STATUS)
-        elif isinstance(done, Applied) and done.was_recreated:
-            events.applied(manifest, cluster, WORK_STATUS)

@@ -40,11 +40,7 @@ _WEBHOOKS = "resourceinterpreterwebhookconfigurations"
 
 
 class InterpreterRules:
-    """Feeds the interpreter levels with hooks of users.
-
-    on_change: called with the kinds whose interpretation changed. were_seen: whether the hub had
-    rules for an earlier process, so that it serves their kinds.
-    """
+    """Feeds the interpreter with hooks of users; were_seen: an earlier process had some."""
 
     were_seen = False
 
@@ -141,9 +137,8 @@ class InterpreterRules:
         if isinstance(target, str):
             return target, hook.ca_bundle, None
         if not await self._service_reflector.wait_answered():
-            raise UnavailableError(
-                "it refers to a Service, and the agent may not read Services of the hub"
-            )
+            text = "it refers to a Service, and the agent may not read Services of the hub"
+            raise UnavailableError(text)
         service = self._services.get(target.namespace, target.name)
         try:
             url = user_hooks.service_url(target, service)
@@ -176,10 +171,7 @@ _BOOKMARK = b'{"type":"BOOKMARK"'
 
 
 class ServedKinds:
-    """Follows the kinds that the host serves.
-
-    on_served: called with the served kinds when they changed, by whatever refresh.
-    """
+    """Follows the kinds that the host serves; on_served: called when they changed."""
 
     def __init__(
         self, host: ApiClient, discovery: Discovery, on_served: Callable[[ServedApis], None]
@@ -203,26 +195,20 @@ class ServedKinds:
             pause_s = PAUSE_S
             try:
                 await self._watch_once()
-            except ForbiddenError as error:
-                _log.debug("Not following changes of served kinds", extra={"reason": str(error)})
-                pause_s = PAUSE_WITHOUT_RIGHT_S
             except (KubeError, AttributeError, ValueError) as error:  # the latter: no list
+                if isinstance(error, ForbiddenError):
+                    pause_s = PAUSE_WITHOUT_RIGHT_S
                 _log.debug("Following changes of served kinds again", extra={"reason": str(error)})
             await asyncio.sleep(pause_s)
 
     async def _watch_once(self) -> None:
         """Follow one watch to its end. A refresh covers what changed before it."""
-        content = await self._host.request(
-            "GET", DEFINITIONS_PATH, query={"limit": "1"}, accept=METADATA_ONLY
-        )
+        request, path = self._host.request, DEFINITIONS_PATH
+        content = await request("GET", path, query={"limit": "1"}, accept=METADATA_ONLY)
         version = (orjson.loads(content).get("metadata") or {}).get("resourceVersion") or ""
         self._changed.set()
-        query = {
-            "resourceVersion": version,
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(WATCH_S),
-        }
-        async for line in self._host.watch(DEFINITIONS_PATH, query):
+        query = {"resourceVersion": version, "timeoutSeconds": str(WATCH_S)}
+        async for line in self._host.watch(path, query | {"allowWatchBookmarks": "true"}):
             # It does not matter which one changed; an error ends the watch.
             if not line.startswith(_BOOKMARK):
                 self._changed.set()
@@ -237,9 +223,8 @@ class ServedKinds:
                 try:
                     await self._discovery.refresh()
                 except KubeError as error:
-                    _log.debug(
-                        "Postponing the refresh of served kinds", extra={"reason": str(error)}
-                    )
+                    extra = {"reason": str(error)}
+                    _log.debug("Postponing the refresh of served kinds", extra=extra)
 
     async def _report(self) -> None:
         while True:

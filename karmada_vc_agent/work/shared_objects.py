@@ -22,7 +22,6 @@ from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.errors import ForbiddenError, NotServedError
 from karmada_vc_agent.kube.flows import retry_on_conflict
 from karmada_vc_agent.kube.informers import InformerSet
-from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import GroupKind, Object, dig, gvk_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import Guard
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, SHARED_LABEL, cluster_of_work
@@ -42,11 +41,7 @@ from karmada_vc_agent.work.rules.apply_plan import (
 
 @dataclass(eq=False)
 class SharedObjects:
-    """Joins and leaves shared objects for virtual clusters.
-
-    enqueue: called with the Works (`<execution namespace>/<work>`) to sync again. former_names:
-    earlier names of a virtual cluster.
-    """
+    """Joins and leaves shared objects; enqueue: called with the Works to sync again."""
 
     host: ApiClient
     store_of: StoreOf
@@ -65,8 +60,7 @@ class SharedObjects:
 
     def follow(self, old: Object | None, new: Object | None) -> None:
         """Enqueue all Works that use an object that changed."""
-        obj = new or old
-        if obj is not None:
+        if obj := new or old:
             for work in self._users.get(_key(obj), ()):
                 self.enqueue(work)
 
@@ -83,16 +77,13 @@ class SharedObjects:
         check: Check,
         as_user: str = "",
     ) -> Applied:
-        """Join an object, or change it if all its owners agree.
-
-        check: asserts the rules on the retained object. as_user: "" = the agent itself. Raises
-        RefusedError, RetryError while it is being deleted, KubeError, InterpretationError.
-        """
+        """Join an object, or change it if all its owners agree. Raises RefusedError, RetryError."""
         self._users[_key(desired)].add(work)
         name = desired["metadata"]["name"]
 
         async def write(live: Object | None) -> Applied:
-            _wait_for_deletion(live)
+            if live is not None and dig(live, "metadata", "deletionTimestamp"):
+                raise RetryError(f'{gvk_of(live).kind} "{name}" is being deleted on the host')
             obj, owners, differs_at = plan_share(desired, live, cluster, self.former_names(cluster))
             if obj is not None and live is not None and owners is not None:
                 retained = await self.interpreter.retain(cluster, obj, live)
@@ -121,23 +112,17 @@ class SharedObjects:
     async def leave(
         self, resource: Resource, name: str, cluster: str, work: str, *, preserve: bool
     ) -> None:
-        """Leave an object; the last owner deletes it, a CRD only if it has no objects.
-
-        One that was written meanwhile, for example by a joining owner, is checked once more.
-        """
+        """Leave an object; the last owner deletes it, a CRD only if it has no objects."""
         path = resource.path(name=name)
 
         async def write(live: Object | None) -> None:
-            if live is None:
+            left = live and plan_leave(live, cluster)
+            if live is None or left is None:
                 return
-            left = plan_leave(live, cluster)
-            if left is None:
-                return
-            if not (preserve or owners_of(left) or await self._has_objects(live)):
+            if preserve or owners_of(left) or await self._has_objects(live):
+                self._observe(resource, await self.host.replace(path, left), work)
+            else:
                 await self.host.delete_same(path, live, is_unchanged=True)
-                return
-            answer = await self.host.replace(path, left)
-            self._observe(resource, answer, work)
 
         live = await self._objects.live(resource, "", name)
         await retry_on_conflict(live, write, partial(self._objects.fresh, resource, "", name))
@@ -151,14 +136,12 @@ class SharedObjects:
         preserve: bool,
         selects: Callable[[Resource], bool] = lambda _: True,
     ) -> list[tuple[Resource, str]]:
-        """Leave all objects that a virtual cluster owns; return them. selects: of which kinds.
-
-        Raises KubeError.
-        """
-        labelled = labelled_objects(self.host, served, SHARED_LABEL, wants=selects)
+        """Leave all objects of a virtual cluster; return them. Raises KubeError."""
         left = [
             (resource, str(live["metadata"]["name"]))
-            async for resource, live in labelled
+            async for resource, live in labelled_objects(
+                self.host, served, SHARED_LABEL, wants=selects
+            )
             if cluster in owners_of(live)
         ]
         for resource, name in left:
@@ -192,10 +175,7 @@ class SharedObjects:
             raise RefusedError(Code.SHARED_OBJECT_CONFLICT, "spec.group", detail, group)
 
     async def _refuse_under_others(self, desired: Object, live: Object | None) -> None:
-        """Refuse to change a definition while others than its owners have objects of it.
-
-        A schema that drops a field also empties it in their objects.
-        """
+        """Refuse a schema that may empty fields in objects of others than its owners."""
         path = difference(desired.get("spec"), dig(live, "spec"), "spec") or _lost(desired, live)
         if live is None or path is None:
             return
@@ -210,23 +190,21 @@ class SharedObjects:
 
     async def _has_objects(self, live: Object, selector: str = "") -> bool:
         """Return whether a CustomResourceDefinition has objects that match a selector."""
-        if gvk_of(live).group_kind not in DEFINE_KINDS:
+        established = find_condition(dig(live, "status", "conditions"), "Established")
+        is_never_served = established is not None and established["status"] == "False"
+        if is_never_served or gvk_of(live).group_kind not in DEFINE_KINDS:
             return False
         query = {"limit": "1"} | ({"labelSelector": selector} if selector else {})
-        if _is_never_served(live):
-            return False
         group, plural = dig(live, "spec", "group"), dig(live, "spec", "names", "plural")
-        for version in dig(live, "spec", "versions") or ():
-            if version.get("served"):
-                path = f"/apis/{group}/{version['name']}/{plural}"
-                try:
-                    answer = await self.host.get(path, query)
-                except ForbiddenError:
-                    # Added after `join`: the agent may list it in claimed namespaces only.
-                    below = f"/apis/{group}/{version['name']}", plural
-                    return not selector or await self._has_objects_in_claimed(*below, selector)
-                return bool(answer.get("items"))
-        return True  # not served, so it cannot be listed
+        served = [each for each in dig(live, "spec", "versions") or () if each.get("served")]
+        if not served:
+            return True  # it cannot be listed
+        api = f"/apis/{group}/{served[0]['name']}"
+        try:
+            return bool((await self.host.get(f"{api}/{plural}", query)).get("items"))
+        except ForbiddenError:
+            # Added after `join`: the agent may list it in claimed namespaces only.
+            return not selector or await self._has_objects_in_claimed(api, plural, selector)
 
     async def _has_objects_in_claimed(self, api: str, plural: str, selector: str) -> bool:
         """Return whether there are objects in claimed namespaces that match a selector."""
@@ -241,28 +219,17 @@ class SharedObjects:
         return False
 
 
-def _is_never_served(definition: Object) -> bool:
-    """Return whether a definition is not established, as if another one has its names."""
-    established = find_condition(dig(definition, "status", "conditions"), "Established")
-    return established is not None and established["status"] == "False"
-
-
 def _lost(desired: Object, live: Object | None) -> str | None:
     """Return the path of what a schema would lose; the host adds nothing to one."""
-    pairs = zip(
-        dig(desired, "spec", "versions") or (), dig(live, "spec", "versions") or (), strict=False
+    schemas = (
+        [dig(each, "schema") for each in dig(obj, "spec", "versions") or ()]
+        for obj in (live, desired)
     )
-    for index, (new, old) in enumerate(pairs):
-        path = difference(dig(old, "schema"), dig(new, "schema"), f"spec.versions[{index}].schema")
+    for index, (old, new) in enumerate(zip(*schemas, strict=False)):
+        path = difference(old, new, f"spec.versions[{index}].schema")
         if path is not None:
             return path
     return None
-
-
-def _wait_for_deletion(live: Object | None) -> None:
-    if live is not None and dig(live, "metadata", "deletionTimestamp"):
-        kind, name = gvk_of(live).kind, live["metadata"]["name"]
-        raise RetryError(f'{kind} "{name}" is being deleted on the host')
 
 
 def _key(obj: Object) -> tuple[GroupKind, str]:
@@ -287,8 +254,7 @@ LOOKS, LOOK_EVERY_S = 200, 0.05
 class SharedNames:
     """Reports hosts that another virtual cluster uses, and refuses them if so configured.
 
-    An index over our own labelled objects has the users of a name; writes in progress count too.
-    The other user is never named (rewriting-rules 4.3, 7; ADR 16). informers: with NAME_INDEX.
+    Users are in an index of our labelled objects, or writing now, and never named (ADR 16).
     freed: called with the names that became free. refuses: whether a virtual cluster is refused.
     """
 
@@ -302,44 +268,33 @@ class SharedNames:
         self._in_flight: Counter[tuple[str, str]] = Counter()
 
     async def wait_listed(self, obj: Object) -> None:
-        """Wait until all users of the names for which an object may be refused are listed.
-
-        obj: as translated. A restart must not give a name away. Raises RetryError.
-        """
+        """Wait until all users of its names are listed: a restart must not give one away."""
         if not self.refuses(labels_of(obj)[CLUSTER_LABEL]) or not shared_names(obj):
             return
-        stores = self._stores_of_holders()
+        kinds = self.discovery.served.by_kind.items()
+        # A kind that is served in several versions needs one of them.
+        served = {gvk.group_kind: resource for gvk, resource in kinds if holds_names(gvk)}
+        stores = list(map(self.informers.store, served.values()))  # starts missing informers
         for _ in range(LOOKS):
-            if all(store.is_synced for store in stores):
+            if all(store is None or store.is_synced for store in stores):
                 return
             await asyncio.sleep(LOOK_EVERY_S)
         raise RetryError("refuseSharedHosts waits for the host to list who uses which host name")
 
-    def _stores_of_holders(self) -> list[Store[Object]]:
-        """Return a store for each kind that has names; starts missing informers.
-
-        A kind that is served in several versions needs one of them.
-        """
-        served = {
-            gvk.group_kind: resource
-            for gvk, resource in self.discovery.served.by_kind.items()
-            if holds_names(gvk)
-        }
-        stores = map(self.informers.store, served.values())
-        return [store for store in stores if store is not None]
-
     @contextmanager
     def taking(self, obj: Object, live: Object | None) -> Iterator[tuple[str, ...]]:
-        """Reserve the names of an object while it is written; yields those that others use.
-
-        obj: as translated. live: the informer's object. Raises RefusedError (SharedHostConflict).
-        """
+        """Reserve names while an object is written; yields those taken. Raises RefusedError."""
         cluster = labels_of(obj)[CLUSTER_LABEL]
         names, had = shared_names(obj), shared_names(live or {}).keys()
         taken = tuple(name for name in names if self._is_taken(name, cluster))
         # Names already in use stay, even if the setting is newer.
-        if self.refuses(cluster):
-            self._refuse_hosts([name for name in taken if name not in had], names)
+        host = next((name for name in taken if name not in had), None)
+        if host is not None and self.refuses(cluster):
+            detail = (
+                f'{names[host]} "{host}" is used by another virtual cluster; an administrator can '
+                f'allow it with "allow: [{Guard.SHARED_HOSTS}]"'
+            )
+            raise RefusedError(Code.SHARED_HOST_CONFLICT, names[host], detail, host)
         flights = [(name, cluster) for name in names]
         self._in_flight.update(flights)
         freed = names.keys() - had
@@ -360,13 +315,3 @@ class SharedNames:
             for store in self.informers.stores().values()
             for holder in store.by_index(NAME_INDEX, name)
         )
-
-    def _refuse_hosts(self, taken: Iterable[str], paths: dict[str, str]) -> None:
-        host = next(iter(taken), None)
-        if host is None:
-            return
-        detail = (
-            f'{paths[host]} "{host}" is used by another virtual cluster; an administrator can '
-            f'allow it with "allow: [{Guard.SHARED_HOSTS}]"'
-        )
-        raise RefusedError(Code.SHARED_HOST_CONFLICT, paths[host], detail, host)

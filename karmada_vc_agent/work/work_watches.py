@@ -7,20 +7,13 @@ served the one watch keeps next to nothing, so one that is added later has a wat
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
+from karmada_vc_agent.cluster import virtual_clusters
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
-from karmada_vc_agent.cluster.virtual_clusters import (
-    NODE_GROUP,
-    Claim,
-    Membership,
-    Scopes,
-    VirtualClusters,
-    claim_of,
-    claims_in,
-    name_of_change,
-)
+from karmada_vc_agent.cluster.rules.conditions import find_condition
+from karmada_vc_agent.cluster.virtual_clusters import Claim, Membership, Scopes, VirtualClusters
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Signal
@@ -28,6 +21,7 @@ from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.kube.flows import ALONE, Supervisor, measured
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store, is_echo
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
@@ -35,14 +29,10 @@ from karmada_vc_agent.model.objects import (
     dig,
     gvk_of,
     labels_of,
+    text_at,
     uid_of,
 )
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.model.vocabulary import (
-    cluster_of_execution_namespace,
-    execution_namespace,
-    work_name,
-)
 from karmada_vc_agent.translation.guards import shared_names
 from karmada_vc_agent.work.memory_bounds import NOT_MEASURED, WorkBounds, WorkCodec
 from karmada_vc_agent.work.reporting import Dependency, kind_dependency
@@ -51,6 +41,7 @@ from karmada_vc_agent.work.works import (
     WorkKey,
     Works,
     key_of_work,
+    manifests_of,
     namespaces_used,
     trim,
     work_path,
@@ -62,30 +53,23 @@ OnChange = Callable[[str, Object | None, Object | None], None]
 """(virtual cluster, old Work, new Work)"""
 
 
+@dataclass(eq=False)
 class WorkWatches:
     """Starts and stops reflectors of Works; `works` reads what they list.
 
-    clusters: those that are served, which may change. cluster_wide: one watch over all execution
-    namespaces; needs the right to read them all.
+    clusters: those that are served now. cluster_wide: one watch over all, which needs the right.
     """
 
-    def __init__(
-        self,
-        hub: ApiClient,
-        clusters: Collection[str],
-        on_change: OnChange,
-        bounds: WorkBounds,
-        *,
-        cluster_wide: bool,
-        supervisor: Supervisor = ALONE,
-    ) -> None:
-        self._bounds = bounds
-        self._hub = hub
-        self._clusters = clusters
+    hub: ApiClient
+    clusters: Collection[str]
+    on_change: OnChange
+    bounds: WorkBounds
+    _: KW_ONLY
+    cluster_wide: bool
+    supervisor: Supervisor = ALONE
+
+    def __post_init__(self) -> None:
         self._covered: set[str] = set()
-        self._on_change = on_change
-        self._cluster_wide = cluster_wide
-        self._supervisor = supervisor
         self._stores: dict[str, Store[Object]] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._reflectors: dict[str, Reflector[Object]] = {}
@@ -107,8 +91,10 @@ class WorkWatches:
         if task is not None:
             task.cancel()
         if self._stores.pop(cluster, None) is not None:
-            self._bounds.forget_cluster(cluster)
-            self._keep_little(cluster)
+            self.bounds.forget_cluster(cluster)
+            for work in self._stores.get("") or ():
+                if key_of_work(work)[0] == cluster:
+                    trim(work, NOT_MEASURED)  # the one watch for all keeps its identity
 
     def leave(self, cluster: str) -> None:
         """Have the one watch for all not count for a virtual cluster any more."""
@@ -137,16 +123,10 @@ class WorkWatches:
                         self._watch(group, cluster, store)
                 await self._requested.wait()
 
-    def _keep_little(self, cluster: str) -> None:
-        """Keep of Works that the one watch for all has, and are no longer read, their identity."""
-        for work in self._stores.get("") or ():
-            if key_of_work(work)[0] == cluster:
-                trim(work, NOT_MEASURED)
-
     def _is_covered(self, cluster: str) -> bool:
         """Return whether the one watch for all covers a virtual cluster, and set its store."""
-        if self._cluster_wide and "" not in self._stores:
-            self._covered = set(self._clusters)
+        if self.cluster_wide and "" not in self._stores:
+            self._covered = set(self.clusters)
             self._stores[""] = self._new_store(lambda: self._covered)
             self._requested.set()
         if cluster in self._covered:
@@ -154,47 +134,42 @@ class WorkWatches:
         return cluster in self._covered
 
     def _watch(self, group: asyncio.TaskGroup, cluster: str, store: Store[Object]) -> None:
-        path = work_path(execution_namespace(cluster)) if cluster else ALL_WORKS_PATH
-        reflector = self._reflectors[cluster] = Reflector(self._hub, path, store.codec, store)
-        name = f"reflector {path}"
+        path = work_path(vocabulary.execution_namespace(cluster)) if cluster else ALL_WORKS_PATH
+        reflector = self._reflectors[cluster] = Reflector(self.hub, path, store.codec, store)
 
         async def run() -> None:
             with flows.of(cluster):
                 await measured(reflector.run())
 
-        self._running[cluster] = self._supervisor.start(group, "reflector", run, name)
+        start = self.supervisor.start
+        self._running[cluster] = start(group, "reflector", run, f"reflector {path}")
 
     def _new_store(self, read: Callable[[], Collection[str]]) -> Store[Object]:
         """Return a store; read: the virtual clusters whose Works are read from it."""
-        codec = WorkCodec(self._bounds, read)
+        codec = WorkCodec(self.bounds, read)
         store: Store[Object] = Store(codec, {Works.NAMESPACE_INDEX: namespaces_used})
         store.add_handler(partial(self._changed, read))
-        store.on_replaced = lambda _: self._bounds.listed(store, read())
+        store.on_replaced = lambda _: self.bounds.listed(store, read())
         return store
 
     def _changed(
         self, read: Callable[[], Collection[str]], old: Object | None, new: Object | None
     ) -> None:
         work = new or old
-        if work is None:
-            return
-        cluster = cluster_of_execution_namespace(work["metadata"].get("namespace") or "")
-        if cluster is None or cluster not in read():
+        cluster = key_of_work(work)[0] if work is not None else ""
+        if work is None or cluster not in read():
             return
         if new is not None:
-            self._bounds.observe(new)  # again, where it was observed and not decoded
+            self.bounds.observe(new)  # again, where it was observed and not decoded
         else:
-            self._bounds.remove(work)
-        if cluster in self._clusters:
-            self._on_change(cluster, old, new)
+            self.bounds.remove(work)
+        if cluster in self.clusters:
+            self.on_change(cluster, old, new)
 
 
 @dataclass(eq=False)
 class RegisteredClusters:
-    """Watches the Works of registered virtual clusters, and reports what else depends on it.
-
-    became: one whose Ready on the hub changed. disputed: a node whose owner may be another one now.
-    """
+    """Watches Works of registered virtual clusters; became: Ready; disputed: a node's owner."""
 
     virtual_clusters: VirtualClusters
     clusters: HubClusters
@@ -220,13 +195,15 @@ class RegisteredClusters:
         self.watches.start(name)
         if old is None:
             self._reconsider()
+        condition = find_condition(dig(cluster, "status", "conditions"), "Ready")
+        ready = condition and condition["status"]
         # Not compared with `old`: after our own write that is what we wrote (Store.observe).
-        if self._ready.get(name) != _ready_status(new):
-            self._ready[name] = _ready_status(new)
+        if self._ready.get(name) != ready:
+            self._ready[name] = ready
             self.became.emit(name)
 
     def _settings_changed(self, old: VirtualCluster | None, new: VirtualCluster | None) -> None:
-        name = name_of_change(old, new)
+        name = virtual_clusters.name_of_change(old, new)
         if new is None:
             self.watches.leave(name)
             self._end(name)
@@ -245,13 +222,6 @@ class RegisteredClusters:
             self.disputed.emit(node)
 
 
-def _ready_status(cluster: Object | None) -> str | None:
-    for condition in dig(cluster, "status", "conditions") or ():
-        if condition["type"] == "Ready":
-            return str(condition["status"])
-    return None
-
-
 @dataclass(eq=False)
 class AffectedWorks:
     """Finds Works of served virtual clusters. depending_on_claims: ids of those of one."""
@@ -264,48 +234,45 @@ class AffectedWorks:
     def by_id(self, work: str) -> list[WorkKey]:
         """Return the key of `<execution namespace>/<name>`, None if its cluster is not served."""
         namespace, _, name = work.partition("/")
-        cluster = cluster_of_execution_namespace(namespace) or ""
+        cluster = vocabulary.cluster_of_execution_namespace(namespace) or ""
         return [(cluster, name)] if cluster in self.virtual_clusters else []
 
     def of_clusters(self, clusters: Iterable[str]) -> Iterator[WorkKey]:
         """Yield all Works of some virtual clusters."""
         return ((cluster, name) for cluster in clusters for name in self.works.names(cluster))
 
-    # --- the hub ------------------------------------------------------------------------
-
     def by_work(self, cluster: str, old: Object | None, new: Object | None) -> Iterator[WorkKey]:
         """Yield the Works in the namespaces of a deleted Work: they may wait for its deletion."""
         if old is not None and new is None:
             for namespace in namespaces_used(old):
-                yield cluster, work_name("Namespace", namespace, "")
+                yield cluster, vocabulary.work_name("Namespace", namespace, "")
 
     def by_cluster(self, old: Object | None, new: Object | None) -> Iterator[WorkKey]:
         """Yield the Works of a Cluster that is being deleted."""
-        name = (new or old or {"metadata": {"name": ""}})["metadata"]["name"]
+        name = text_at(new or old, "metadata", "name")
         if name in self.virtual_clusters and self.clusters.is_deleting(name):
             yield from self.of_clusters((name,))
 
     def by_meaning(self, clusters: Iterable[str], concerns: Concerns) -> Iterator[WorkKey]:
         """Yield the Works with objects whose interpretation changed."""
         for cluster in clusters:
-            for work in self.works.with_kind(cluster, concerns):
-                yield cluster, work
-
-    # --- the host -----------------------------------------------------------------------
+            for work in self.works.of(cluster):
+                if any(concerns(gvk_of(manifest)) for manifest in manifests_of(work)):
+                    yield cluster, work["metadata"]["name"]
 
     def by_namespace(self, old: Object | None, new: Object | None) -> Iterator[WorkKey]:
         """Yield the Works affected by a change of the claim on a host namespace."""
-        before, after = (claim_of(obj) if obj else None for obj in (old, new))
-        if before != after:
-            for claim in claims_in(old, new):
-                if claim.cluster in self.virtual_clusters:
-                    yield from self._by_claim(claim)
+        for claim in _changed_claims(old, new):
+            if claim.cluster in self.virtual_clusters:
+                # Its Work, if there is one, takes over a namespace that was claimed on demand.
+                yield claim.cluster, vocabulary.work_name("Namespace", claim.namespace, "")
+                for work in self.depending_on_claims(claim.cluster):
+                    yield from self.by_id(work)
 
-    def _by_claim(self, claim: Claim) -> Iterator[WorkKey]:
-        # Its Work, if there is one, takes over a namespace that was claimed on demand.
-        yield claim.cluster, work_name("Namespace", claim.namespace, "")
-        for work in self.depending_on_claims(claim.cluster):
-            yield from self.by_id(work)
+
+def _changed_claims(old: Object | None, new: Object | None) -> Iterable[Claim]:
+    before, after = (virtual_clusters.claim_of(obj) if obj else None for obj in (old, new))
+    return virtual_clusters.claims_in(old, new) if before != after else ()
 
 
 @dataclass(eq=False)
@@ -324,13 +291,10 @@ class DependencyChanges:
 
     def namespace(self, old: Object | None, new: Object | None) -> None:
         """Report a host namespace, and the virtual clusters whose claim on it changed."""
-        changed: set[Dependency] = set()
-        before, after = (claim_of(obj) if obj else None for obj in (old, new))
+        changed: set[Dependency] = {claim.cluster for claim in _changed_claims(old, new)}
+        before, after = (each and (labels_of(each), annotations_of(each)) for each in (old, new))
         if before != after:
-            changed.update(claim.cluster for claim in claims_in(old, new))
-        namespace = new or old
-        if namespace is not None and (old is None or new is None or _marks(old) != _marks(new)):
-            changed.add((namespace["metadata"]["name"],))
+            changed.add((text_at(new or old, "metadata", "name"),))
         self.emit(changed)
 
     def node_group(self, old: Object | None, new: Object | None) -> None:
@@ -340,34 +304,22 @@ class DependencyChanges:
             self.emit({(group["metadata"]["name"],)})
 
     def served(self, served: ServedApis) -> None:
-        """Report kinds that are newly served or rescoped.
-
-        All kinds of the first call, and NodeGroups, concern every virtual cluster.
-        """
+        """Report new or rescoped kinds; the first ones, and NodeGroups, concern all."""
         before = self._scopes
         self._scopes = {gvk: resource.namespaced for gvk, resource in served.by_kind.items()}
         kinds = [gvk for gvk, scope in self._scopes.items() if before.get(gvk) != scope]
-        of_all = not before or NODE_GROUP in kinds
+        of_all = not before or virtual_clusters.NODE_GROUP in kinds
         self.emit({*map(kind_dependency, kinds), *(self.virtual_clusters if of_all else ())})
 
     def own_object(self, old: Object | None, new: Object | None) -> None:
-        """Report what an object released: its names, and its kind once it is deleted.
-
-        The definition of a kind may wait for the last object of it.
-        """
+        """Report which names an object released, and its kind once it is deleted."""
         if old is None:
             return
         released = shared_names(old).keys() - shared_names(new or {}).keys()
-        changed: set[Dependency] = {(name,) for name in released}
-        if new is None:
-            gvk = gvk_of(old)
-            changed.add((f"{gvk.group}/{gvk.kind}",))
+        kind = () if new is not None else ("/".join(gvk_of(old).group_kind),)
+        changed: set[Dependency] = {(name,) for name in (*released, *kind)}
         if changed:
             self.emit(changed)
-
-
-def _marks(obj: Object) -> tuple[Object, Object]:
-    return labels_of(obj), annotations_of(obj)
 
 
 _OF_EACH_WRITE = frozenset(("resourceVersion", "managedFields"))
@@ -376,7 +328,7 @@ _Version = tuple[str, str]
 
 
 class HeldChanges:
-    """Holds changes for Works being synced, or whose status is being written.
+    """Holds changes for Works being synced.
 
     Watches are often faster than the responses to writes. So a change is held until the sync ends,
     and then enqueues its Work again unless the sync has seen it.
@@ -384,53 +336,41 @@ class HeldChanges:
 
     def __init__(self, enqueue: Callable[[WorkKey], None]) -> None:
         self._enqueue = enqueue
-        self._held: dict[tuple[WorkKey, bool], tuple[set[_Version], set[_Version]]] = {}
+        self._held: dict[WorkKey, tuple[set[_Version], set[_Version]]] = {}
+        self.writing: dict[WorkKey, Object] = {}
+        """Statuses that are being written: a watch event with just that enqueues nothing."""
 
-    def begin(self, key: WorkKey, *, is_status: bool = False) -> None:
-        """Start to hold what changes: a sync of a Work begins, or a write of its status."""
-        self._held[key, is_status] = (set(), set())
+    def begin(self, key: WorkKey) -> None:
+        """Start to hold what changes: a sync of a Work begins."""
+        self._held[key] = (set(), set())
 
-    def end(self, key: WorkKey, *, is_status: bool = False) -> None:
-        """Enqueue a Work if anything changed that its sync, or the writer of its status, missed."""
-        held, seen = self._held.pop((key, is_status), (set(), set()))
+    def end(self, key: WorkKey) -> None:
+        """Enqueue a Work if anything changed that its sync missed."""
+        held, seen = self._held.pop(key, (set(), set()))
         if held - seen:
             self._enqueue(key)
 
     def work_changed(self, cluster: str, old: Object | None, new: Object | None) -> None:
-        """Enqueue a Work that was added, changed or deleted, unless its sync has seen that."""
+        """Enqueue a Work that was added, changed or deleted, but for our own writes."""
         work = new or old
         if work is None or is_echo(old, new):
             return
         key = (cluster, work["metadata"]["name"])
-        writing = self._held.get((key, True))
-        if new is not None and writing is not None:
-            # A sync meanwhile takes the status for written, though it may be changed again.
-            writing[0].add(_version_of(new))
-            if _is_of_status(old, new):
-                return
-        self.changed(key, new)
+        is_ours = key in self.writing and work.get("status") == self.writing[key]
+        if not (is_ours and old and new and _fixed_metadata_of(old) == _fixed_metadata_of(new)):
+            self.changed(key, new)
 
     def changed(self, key: WorkKey, obj: Object | None) -> None:
-        """Enqueue a Work because it or an object of it changed; if it is being synced, at the end.
-
-        obj: its current state; None = deleted.
-        """
-        syncing = self._held.get((key, False))
-        if syncing is None or obj is None:
-            self._enqueue(key)
+        """Enqueue a Work for a change (None = deletion); if it is being synced, at the end."""
+        if key in self._held and obj is not None:
+            self._held[key][0].add(_version_of(obj))
         else:
-            syncing[0].add(_version_of(obj))
+            self._enqueue(key)
 
     def saw(self, key: WorkKey, obj: Object) -> None:
-        """Record that the sync of a Work, or who writes its status, knows this version."""
-        for is_status in (True, False):
-            if (key, is_status) in self._held:
-                self._held[key, is_status][1].add(_version_of(obj))
-
-
-def _is_of_status(old: Object | None, new: Object) -> bool:
-    """Return whether a Work differs from before in its status at most."""
-    return old is not None and _fixed_metadata_of(old) == _fixed_metadata_of(new)
+        """Record that the sync of a Work has seen this version."""
+        if key in self._held:
+            self._held[key][1].add(_version_of(obj))
 
 
 def _fixed_metadata_of(work: Object) -> Object:
@@ -450,10 +390,7 @@ SETTLES_S = 5.0
 async def follow_taints(
     membership: Membership, works: Works, enqueue: Callable[[WorkKey], None], cluster: str
 ) -> None:
-    """Enqueue the Works of a virtual cluster if the taints of its nodes changed.
-
-    Writes nothing: tolerations are part of the translation of each Work.
-    """
+    """Enqueue the Works of a virtual cluster if the taints of its nodes changed."""
     if not membership.refresh_taints(cluster):
         return
     names = ", ".join(f"{t.key}={t.value}:{t.effect}" for t in membership.taints_of(cluster))

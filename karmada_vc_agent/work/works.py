@@ -2,18 +2,26 @@
 
 A Work may be recreated under its name before the deletion of the first was seen. So the memory is
 bound to the uid, and another Work of that name starts without any.
+
+Objects name their Work in an annotation, and those made for them are traced up their owners. A
+tenant with rights in a namespace may have written either: the Work has to be one of the same
+virtual cluster, and what counts as its object has to be among its manifests.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple, NotRequired, TypedDict, cast
 
+from cachetools import LRUCache
+
 from karmada_vc_agent.cluster.rules.conditions import Condition, find_condition, set_condition
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.errors import ApiError, InvalidError, UnwritableError
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
@@ -24,17 +32,12 @@ from karmada_vc_agent.model.objects import (
     key_of,
     labels_of,
     maps_at,
+    parse_api_version,
     text_at,
     uid_of,
 )
-from karmada_vc_agent.model.vocabulary import (
-    BINDING_LABELS,
-    BINDING_NAMESPACE_ANNOTATION,
-    CLUSTER_BINDING_NAME_ANNOTATION,
-    cluster_of_execution_namespace,
-    execution_namespace,
-    is_karmada_key,
-)
+from karmada_vc_agent.translation.context import NAMES_ANNOTATION
+from karmada_vc_agent.work.rules.apply_plan import object_id
 
 APPLIED = "Applied"
 DISPATCHING = "Dispatching"
@@ -51,18 +54,10 @@ _APPLIED_MESSAGE = "Manifest has been successfully applied"
 def dispatching(*, suspended: bool) -> Condition:
     """Return the condition Dispatching (contract 5.3)."""
     if suspended:
-        return Condition(
-            type=DISPATCHING,
-            status="False",
-            reason="SuspendDispatching",
-            message="Work dispatching is in a suspended state.",
-        )
-    return Condition(
-        type=DISPATCHING,
-        status="True",
-        reason="Dispatching",
-        message="Work is being dispatched to member clusters.",
-    )
+        text = "Work dispatching is in a suspended state."
+        return _condition(DISPATCHING, "False", "SuspendDispatching", text)
+    text = "Work is being dispatched to member clusters."
+    return _condition(DISPATCHING, "True", "Dispatching", text)
 
 
 def dispatched(generation: int) -> Condition:
@@ -73,31 +68,24 @@ def dispatched(generation: int) -> Condition:
 def waiting(generation: int, until: str) -> Condition:
     """Return Dispatching of a Work of which something waits for a window; until: when it opens."""
     end = f"until {until}" if until else "for its maintenance window, which never opens"
-    return Condition(
-        type=DISPATCHING,
-        status="False",
-        reason=OUTSIDE_WINDOW,
-        message=f"Generation {generation} waits {end}; what was applied before is kept.",
-    )
+    text = f"Generation {generation} waits {end}; what was applied before is kept."
+    return _condition(DISPATCHING, "False", OUTSIDE_WINDOW, text)
 
 
 def applied(total: int, errors: Sequence[str]) -> Condition:
-    """Return the condition Applied after all manifests were tried (contract 5.4).
-
-    total: number of manifests. errors: one text for each failed manifest, in order.
-    """
+    """Return Applied after all manifests were tried; errors: of each that failed (contract 5.4)."""
     if not errors:
-        return _applied("True", "AppliedSuccessful", _APPLIED_MESSAGE)
+        return _condition(APPLIED, "True", "AppliedSuccessful", _APPLIED_MESSAGE)
     count = f"({total - len(errors)}/{total})"
-    message = f"Failed to apply all manifests {count}: {aggregate(errors)}"
-    return _applied("False", "AppliedFailed", message)
+    text = f"Failed to apply all manifests {count}: {aggregate(errors)}"
+    return _condition(APPLIED, "False", "AppliedFailed", text)
 
 
 def recreated(error: str | None) -> Condition:
     """Return the condition Applied after a deleted object was recreated (contract 5.6)."""
     if error is None:
-        return _applied("True", "ReCreateSuccessful", _APPLIED_MESSAGE)
-    return _applied("False", "ReCreateFailed", error)
+        return _condition(APPLIED, "True", "ReCreateSuccessful", _APPLIED_MESSAGE)
+    return _condition(APPLIED, "False", "ReCreateFailed", error)
 
 
 def aggregate(errors: Sequence[str]) -> str:
@@ -106,10 +94,9 @@ def aggregate(errors: Sequence[str]) -> str:
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
-def _applied(status: str, reason: str, message: str) -> Condition:
-    return Condition(
-        type=APPLIED, status=status, reason=reason, message=message[:MESSAGE_MAX_LENGTH]
-    )
+def _condition(type_: str, status: str, reason: str, message: str) -> Condition:
+    message = message[:MESSAGE_MAX_LENGTH]
+    return Condition(type=type_, status=status, reason=reason, message=message)
 
 
 class _ManifestIdentifier(TypedDict):
@@ -153,10 +140,7 @@ ALWAYS_WITH_STATUS = frozenset((GroupVersionKind("", "v1", "ResourceQuota"),))
 def manifest_status(
     ordinal: int, manifest: Object, status: Object | None, health: str
 ) -> ManifestStatus:
-    """Return the entry for one manifest.
-
-    manifest: the original one of the Work, never the rewritten one (trap 20).
-    """
+    """Return the entry for one manifest, the original one of the Work (trap 20)."""
     if status is None and gvk_of(manifest) in ALWAYS_WITH_STATUS:
         status = {}
     entry = ManifestStatus(identifier=_identifier(ordinal, key_of(manifest)), health=health)
@@ -166,19 +150,12 @@ def manifest_status(
 
 
 def ordinals(manifests: Sequence[Object]) -> list[int]:
-    """Return, for each manifest, the index of the first one for the same object.
-
-    A Work may contain an object twice; Karmada reads the entry of the first (contract 6.1).
-    """
-    first: dict[str, int] = {}
-    named = map(repr, map(_named, manifests))  # malformed ones are not hashable
-    return [first.setdefault(name, place) for place, name in enumerate(named)]
-
-
-def _named(manifest: Object) -> tuple[object, ...]:
-    """Return what identifies the object of a manifest, even of a malformed one."""
+    """Return the index of the first manifest for the same object, as Karmada reads (6.1)."""
     paths = (("apiVersion",), ("kind",), ("metadata", "namespace"), ("metadata", "name"))
-    return tuple(dig(manifest, *path) for path in paths)
+    first: dict[str, int] = {}
+    # Malformed ones are not hashable.
+    named = (repr([dig(manifest, *path) for path in paths]) for manifest in manifests)
+    return [first.setdefault(name, place) for place, name in enumerate(named)]
 
 
 def merge_entries(
@@ -186,23 +163,18 @@ def merge_entries(
     read: Sequence[ManifestStatus],
     manifests: Sequence[Object],
 ) -> list[ManifestStatus]:
-    """Return the entries, those just read replaced, sorted by ordinal.
-
-    What could not be read stays as it was; entries without a manifest are removed.
-    """
+    """Return the entries sorted, those just read replaced, those without manifest removed."""
     latest = {entry["identifier"]["ordinal"]: entry for entry in read}
-    kept = [
-        entry
-        for entry in entries or ()
-        if entry["identifier"]["ordinal"] not in latest
-        and _names_manifest(entry["identifier"], manifests)
-    ]
+    kept = []
+    for entry in entries or ():
+        named, ordinal = {**entry["identifier"], "resource": ""}, entry["identifier"]["ordinal"]
+        if (
+            ordinal not in latest
+            and 0 <= ordinal < len(manifests)
+            and _identifier(ordinal, key_of(manifests[ordinal])) == named
+        ):
+            kept.append(entry)
     return sorted([*kept, *latest.values()], key=lambda entry: entry["identifier"]["ordinal"])
-
-
-def has_ordinal(entry: Object) -> bool:
-    """Return whether an entry has a valid ordinal; the hub validates only what it wrote itself."""
-    return isinstance(dig(entry, "identifier", "ordinal"), int)
 
 
 def _identifier(ordinal: int, key: ObjectKey) -> _ManifestIdentifier:
@@ -220,13 +192,6 @@ def _identifier(ordinal: int, key: ObjectKey) -> _ManifestIdentifier:
     return identifier
 
 
-def _names_manifest(identifier: _ManifestIdentifier, manifests: Sequence[Object]) -> bool:
-    ordinal = identifier["ordinal"]
-    if not 0 <= ordinal < len(manifests):
-        return False
-    return _identifier(ordinal, key_of(manifests[ordinal])) == {**identifier, "resource": ""}
-
-
 def applied_condition(
     before: Condition | None,
     total: int,
@@ -235,10 +200,7 @@ def applied_condition(
     was_recreated: bool,
     is_new: bool,
 ) -> Condition:
-    """Return Applied; the message of a recreation stays until the Work changes (contract 5.6).
-
-    before: the current Applied. is_new: this generation of the Work was not applied yet.
-    """
+    """Return Applied; that of a recreation stays until the Work changes (contract 5.6)."""
     if was_recreated and not is_new:
         return recreated(aggregate(errors) if errors else None)
     condition = applied(total, errors)
@@ -254,16 +216,18 @@ def compose_work_status(
     manifests: Sequence[Object],
     now: str,
 ) -> Object:
-    """Return the whole status to PUT: the live one overlaid with conditions and entries.
-
-    entries: what could be read now. Conditions of other controllers and unknown fields are kept.
-    """
+    """Return the status to PUT: the live one overlaid with conditions and entries."""
     status = dict(live_status) if isinstance(live_status, dict) else {}
     merged: Sequence[Condition] = _conditions_of(status)
     for condition in conditions:
         merged = set_condition(merged, condition, condition.get("lastTransitionTime", now))
     status["conditions"] = merged
-    live_entries = [entry for entry in maps_at(status, "manifestStatuses") if has_ordinal(entry)]
+    # The hub validates only what it wrote itself.
+    live_entries = [
+        entry
+        for entry in maps_at(status, "manifestStatuses")
+        if isinstance(dig(entry, "identifier", "ordinal"), int)
+    ]
     merged_entries = merge_entries(cast("list[ManifestStatus]", live_entries), entries, manifests)
     if merged_entries or "manifestStatuses" in status:
         status["manifestStatuses"] = merged_entries
@@ -289,11 +253,9 @@ def dispatching_of(status: Object | None) -> Condition | None:
 
 def is_dispatched(work: Object) -> bool:
     """Return whether the hub has that nothing of this generation of a Work waits for a window."""
-    condition = dispatching_of(work.get("status"))
-    generation = work["metadata"].get("generation")
-    if condition is None or condition["status"] != "True" or not generation:
-        return False
-    return bool(condition.get("observedGeneration") == generation)
+    condition, generation = dispatching_of(work.get("status")), work["metadata"].get("generation")
+    is_true = condition is not None and condition["status"] == "True"
+    return bool(is_true and generation and dig(condition, "observedGeneration") == generation)
 
 
 def is_waiting(work: Object) -> bool:
@@ -321,7 +283,7 @@ def work_path(namespace: str, name: str = "", subresource: str = "") -> str:
 def key_of_work(work: Object) -> WorkKey:
     """Return the key of a Work in an execution namespace."""
     metadata = work["metadata"]
-    return cluster_of_execution_namespace(metadata["namespace"]) or "", metadata["name"]
+    return vocabulary.cluster_of_execution_namespace(metadata["namespace"]) or "", metadata["name"]
 
 
 def id_of_work(work: Object) -> str:
@@ -354,7 +316,7 @@ def is_listed(work: Object) -> bool:
 
 def is_of_cluster(work: Object | None, cluster: Object | None) -> bool:
     """Return whether a Work is of a Cluster itself, not of a binding (contract 10.6)."""
-    if work is None or cluster is None or labels_of(work).keys() & set(BINDING_LABELS):
+    if work is None or cluster is None or labels_of(work).keys() & set(vocabulary.BINDING_LABELS):
         return False
     owners = maps_at(work, "metadata", "ownerReferences")
     owned = ("Cluster", cluster["metadata"]["uid"])
@@ -362,14 +324,11 @@ def is_of_cluster(work: Object | None, cluster: Object | None) -> bool:
 
 
 def binding_namespace(work: Object | None) -> str | None:
-    """Return the namespace of a Work's binding: "" for a cluster-scoped one, None without one.
-
-    Only Karmada writes it; policies that override change the manifests, not the Work.
-    """
+    """Return the namespace of a Work's binding: "" if cluster-scoped, None without one."""
     annotations = annotations_of(work or {})
-    if CLUSTER_BINDING_NAME_ANNOTATION in annotations:
+    if vocabulary.CLUSTER_BINDING_NAME_ANNOTATION in annotations:
         return ""
-    return annotations.get(BINDING_NAMESPACE_ANNOTATION)
+    return annotations.get(vocabulary.BINDING_NAMESPACE_ANNOTATION)
 
 
 def is_preserved(work: Object) -> bool:
@@ -390,17 +349,16 @@ _KEPT_METADATA = (
 
 
 def trim(work: Object, measure: Measure, namespaces_at_most: int | None = None) -> None:
-    """Reduce a Work, in place, to its identity and the namespaces it uses; never write it then.
-
-    namespaces_at_most: None for one that is stored already, whose index has all of them.
-    """
+    """Reduce a Work, in place, to its identity and some or all namespaces; never write it then."""
     if is_trimmed(work):
         return
     metadata, spec = work["metadata"], work.get("spec")
     namespaces = sorted(namespaces_used(work))[:namespaces_at_most]
     work["metadata"] = {key: metadata[key] for key in _KEPT_METADATA if key in metadata}
     labels = labels_of({"metadata": metadata})
-    work["metadata"]["labels"] = {k: text for k, text in labels.items() if is_karmada_key(k)}
+    work["metadata"]["labels"] = {
+        k: text for k, text in labels.items() if vocabulary.is_karmada_key(k)
+    }
     flags = {k: v for k, v in spec.items() if v is True} if isinstance(spec, dict) else {}
     manifests = [{"metadata": {"namespace": namespace}} for namespace in namespaces]
     work["spec"] = {**flags, "workload": {"manifests": manifests, _TRIMMED: measure}}
@@ -415,10 +373,7 @@ def is_trimmed(work: Object) -> Measure | None:
 
 
 class Works:
-    """Finds the Work of a key, and the Works that still use a namespace.
-
-    stores: virtual cluster -> the store of its Works (one for each, or one for all).
-    """
+    """Finds Works; stores: virtual cluster -> the store of its Works, or of all."""
 
     NAMESPACE_INDEX = "manifest namespace"
 
@@ -428,13 +383,14 @@ class Works:
     def get(self, cluster: str, name: str) -> Object | None:
         """Return one Work."""
         store = self._stores.get(cluster)
-        return store.get(execution_namespace(cluster), name) if store is not None else None
+        return (
+            store.get(vocabulary.execution_namespace(cluster), name) if store is not None else None
+        )
 
     def by_id(self, work_id: str) -> Object | None:
         """Return the Work `<execution namespace>/<name>`."""
         namespace, _, name = work_id.partition("/")
-        store = self.store_of_namespace(namespace)
-        return store.get(namespace, name) if store is not None else None
+        return self.get(vocabulary.cluster_of_execution_namespace(namespace) or "", name)
 
     def store(self, cluster: str) -> Store[Object] | None:
         """Return the store with the Works of a virtual cluster."""
@@ -442,12 +398,12 @@ class Works:
 
     def store_of_namespace(self, namespace: str) -> Store[Object] | None:
         """Return the store with the Works of an execution namespace."""
-        cluster = cluster_of_execution_namespace(namespace)
+        cluster = vocabulary.cluster_of_execution_namespace(namespace)
         return self._stores.get(cluster) if cluster else None
 
     def of(self, cluster: str) -> list[Object]:
         """Return all Works of a virtual cluster."""
-        namespace = execution_namespace(cluster)
+        namespace = vocabulary.execution_namespace(cluster)
         stored = self._stores.get(cluster) or ()
         return [work for work in stored if work["metadata"].get("namespace") == namespace]
 
@@ -458,7 +414,7 @@ class Works:
     def unreadable(self, cluster: str) -> list[str]:
         """Return the names of Works that exist but cannot be read; "" for one without a name."""
         store = self._stores.get(cluster)
-        own = execution_namespace(cluster)
+        own = vocabulary.execution_namespace(cluster)
         names = []
         for key in store.unreadable if store is not None else ():
             if key is None:
@@ -467,20 +423,12 @@ class Works:
                 names.append(key[1])
         return names
 
-    def with_kind(self, cluster: str, concerns: Callable[[GroupVersionKind], bool]) -> list[str]:
-        """Return the names of the Works with a manifest of a kind that `concerns` matches."""
-        return [
-            work["metadata"]["name"]
-            for work in self.of(cluster)
-            if any(concerns(gvk_of(manifest)) for manifest in manifests_of(work))
-        ]
-
     def using_namespace(self, cluster: str, namespace: str) -> list[Object]:
         """Return the Works of a virtual cluster with a manifest in a virtual namespace."""
         store = self._stores.get(cluster)
         if store is None:
             return []
-        own = execution_namespace(cluster)
+        own = vocabulary.execution_namespace(cluster)
         users = store.by_index(self.NAMESPACE_INDEX, namespace)
         return [work for work in users if work["metadata"].get("namespace") == own]
 
@@ -489,24 +437,19 @@ _NOT_DONE = -1
 """No generation: the Work is new still once the rest of it is applied."""
 
 
-class _Outcome(NamedTuple):
-    """How the last sync of a Work ended: its generation then, and the codes of refusals."""
-
-    uid: str
-    generation: int
-    codes: tuple[str, ...]
-
-
 class WorkMemory:
-    """The last result of each Work."""
+    """How the last sync of each Work ended."""
 
     def __init__(self, scopes: Scopes) -> None:
-        self._outcomes: dict[WorkKey, _Outcome] = scopes.keep_by(itemgetter(0))
+        # Its uid and generation then, and the codes of refusals.
+        self._outcomes: dict[WorkKey, tuple[tuple[str, int], tuple[str, ...]]] = scopes.keep_by(
+            itemgetter(0)
+        )
 
     def note(self, work: Object, codes: tuple[str, ...] = (), *, is_done: bool = True) -> None:
         """Record the result of a sync of a Work; is_done: none of this generation waits."""
         generation = work["metadata"].get("generation") or 0 if is_done else _NOT_DONE
-        self._outcomes[key_of_work(work)] = _Outcome(uid_of(work), generation, codes)
+        self._outcomes[key_of_work(work)] = (uid_of(work), generation), codes
 
     def knows(self, key: WorkKey) -> bool:
         """Return whether this process synced a Work of this name."""
@@ -514,14 +457,13 @@ class WorkMemory:
 
     def is_new(self, work: Object) -> bool:
         """Return whether a Work changed since its last sync, or never was synced."""
-        previous = self._outcomes.get(key_of_work(work))
-        seen = (uid_of(work), work["metadata"].get("generation") or 0)
-        return previous is None or previous[:2] != seen
+        version, _ = self._outcomes.get(key_of_work(work), (None, ()))
+        return version != (uid_of(work), work["metadata"].get("generation") or 0)
 
     def forget_predecessor(self, work: Object) -> None:
         """Forget another Work of this name, which is deleted."""
-        previous = self._outcomes.get(key_of_work(work))
-        if previous is not None and previous.uid != uid_of(work):
+        (uid, _), _ = self._outcomes.get(key_of_work(work), (("", 0), ()))
+        if uid != uid_of(work):
             self.forget(key_of_work(work))
 
     def forget(self, key: WorkKey) -> None:
@@ -530,8 +472,8 @@ class WorkMemory:
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Return (virtual cluster, code) of each refused manifest."""
-        for (cluster, _), outcome in self._outcomes.items():
-            for code in outcome.codes:
+        for (cluster, _), (_, codes) in self._outcomes.items():
+            for code in codes:
                 yield cluster, code
 
 
@@ -543,26 +485,23 @@ _IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 
 
 async def put_status(hub: ApiClient, work: Object, status: Object) -> Object:
-    """PUT a status alone, for a thin link, and return the Work as it is then. Raises KubeError.
-
-    If the hub rejects the reflected statuses, the conditions are sent without them.
-    """
+    """PUT a status alone, without what the hub rejects; return the Work. Raises KubeError."""
     path = work_path(work["metadata"]["namespace"], work["metadata"]["name"], "status")
     metadata = {key: work["metadata"][key] for key in _IDENTITY if key in work["metadata"]}
     named = {"apiVersion": work["apiVersion"], "kind": work["kind"], "metadata": metadata}
     try:
         answer = await hub.replace(path, {**named, "status": status}, is_terse=True)
     except (UnwritableError, ApiError) as error:
-        if isinstance(error, ApiError) and not _is_about_content(error):
+        is_too_large = isinstance(error, ApiError) and error.status == 413
+        if not (
+            is_too_large
+            or isinstance(error, UnwritableError | InvalidError)
+            or _TOO_LARGE in str(error)
+        ):
             raise
         status = without_reflected(status)
         answer = await hub.replace(path, {**named, "status": status}, is_terse=True)
     return {**work, "metadata": answer["metadata"], "status": status}
-
-
-def _is_about_content(error: ApiError) -> bool:
-    is_too_large = error.status == 413 or _TOO_LARGE in str(error)
-    return is_too_large or isinstance(error, InvalidError)
 
 
 def without_reflected(status: Object) -> Object:
@@ -572,3 +511,112 @@ def without_reflected(status: Object) -> Object:
         for entry in maps_at(status, "manifestStatuses")
     ]
     return {**status, "manifestStatuses": entries} if entries else status
+
+
+OWNERS_AT_MOST = 6
+"""How far up a chain of owners to search for a Work; Pod, ReplicaSet, Deployment are three."""
+REMEMBERED = 4096
+NAMES_AT_MOST = 8192
+"""Characters of recorded names that are remembered of an object: a tenant may write many."""
+
+
+class Place(NamedTuple):
+    """A namespace of a virtual cluster, by its names on host and hub."""
+
+    cluster: str
+    host: str
+    virtual: str
+
+
+class ObjectOrigin(NamedTuple):
+    """The Work of an object; root: identity and recorded names of what it was made into."""
+
+    work: str
+    root: Object
+
+
+_Id = tuple[Place, str, str]
+"""Where an object is, its name and UID: who asks by a UID alone may have invented it."""
+
+
+@dataclass(eq=False)
+class Owners:
+    """Finds the Work of host objects; the result is remembered by their UIDs."""
+
+    host: ApiClient
+    discovery: Discovery
+    works: Works
+
+    def __post_init__(self) -> None:
+        self._origins: LRUCache[_Id, ObjectOrigin] = LRUCache(REMEMBERED)
+
+    async def origin(
+        self, place: Place, resource: Resource, name: str, uid: str = ""
+    ) -> ObjectOrigin | None:
+        """Return the Work up the owners that has the object, else one that is only named."""
+        cached = self._origins.get((place, name, uid)) if uid else None
+        if cached is not None:
+            return cached
+        walked: list[_Id] = []
+        named: ObjectOrigin | None = None
+        obj = await self._get(resource, place.host, name)
+        if obj is not None and uid and uid_of(obj) != uid:
+            return None
+        for _ in range(OWNERS_AT_MOST):
+            if obj is None:
+                break
+            walked.append((place, obj["metadata"]["name"], uid_of(obj)))
+            origin = self._origins.get(walked[-1]) or self._named(place.cluster, obj)
+            work = self.work(place.cluster, origin) if origin is not None else None
+            if origin and work and manifest_of(work, origin.root, place.virtual) is not None:
+                self._origins.update(dict.fromkeys(walked, origin))
+                return origin
+            named = named or origin
+            obj = await self._owner_of(obj, place.host)
+        return named
+
+    def work(self, cluster: str, origin: ObjectOrigin) -> Object | None:
+        """Return the Work of an origin, if it is still there."""
+        return self.works.get(cluster, origin.work)
+
+    def _named(self, cluster: str, obj: Object) -> ObjectOrigin | None:
+        """Return the Work that an object names; a tenant may have written that of another."""
+        namespace, _, name = annotations_of(obj).get(vocabulary.WORK_ANNOTATION, "").partition("/")
+        if (
+            namespace != vocabulary.execution_namespace(cluster)
+            or self.works.get(cluster, name) is None
+        ):
+            return None
+        return ObjectOrigin(name, _without_content(obj))
+
+    async def _owner_of(self, obj: Object, namespace: str) -> Object | None:
+        references = obj["metadata"].get("ownerReferences") or []
+        reference = next((r for r in references if r.get("controller")), None)
+        if reference is None:
+            return None
+        resource = await self.discovery.find(
+            parse_api_version(reference["apiVersion"], reference["kind"])
+        )
+        if resource is None or not resource.namespaced:
+            return None
+        owner = await self._get(resource, namespace, reference["name"])
+        return owner if owner and uid_of(owner) == reference["uid"] else None
+
+    async def _get(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Return an object; a tenant may have written its kind and name, whatever they are."""
+        return await self.host.look_up(resource.path(namespace, name))
+
+
+def _without_content(obj: Object) -> Object:
+    """Return what of an object is remembered."""
+    recorded = annotations_of(obj).get(NAMES_ANNOTATION, "")
+    metadata = {key: obj["metadata"][key] for key in ("namespace", "name")}
+    is_kept = 0 < len(recorded) <= NAMES_AT_MOST
+    metadata["annotations"] = {NAMES_ANNOTATION: recorded} if is_kept else {}
+    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
+
+
+def manifest_of(work: Object, root: Object, namespace: str) -> Object | None:
+    """Return the manifest of a Work that an object in a virtual namespace was made from."""
+    desired = gvk_of(root).group_kind, namespace, key_of(root).name
+    return next((each for each in manifests_of(work) if object_id(each) == desired), None)

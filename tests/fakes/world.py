@@ -31,7 +31,7 @@ from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.parts import Parts
 from karmada_vc_agent.runner.service import Service
 from karmada_vc_agent.telemetry.metrics import Metrics
-from karmada_vc_agent.work.namespace_content import BINDINGS
+from karmada_vc_agent.work.namespace_writer import BINDINGS
 from karmada_vc_agent.work.works import work_path
 from tests.fakes import objects, served
 from tests.fakes.api_server import KUBE_SYSTEM_UID, FakeApiServer, written

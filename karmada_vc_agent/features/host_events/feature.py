@@ -51,8 +51,7 @@ from karmada_vc_agent.runner.common import FEW_WORKERS, Stores, cluster_of_key
 from karmada_vc_agent.runner.parts import Feature, Parts
 from karmada_vc_agent.translation.context import Names, cluster_of_host_name
 from karmada_vc_agent.translation.restore import names_of, restore_text
-from karmada_vc_agent.work.owners import Owners, Place, manifest_of
-from karmada_vc_agent.work.works import id_of_work
+from karmada_vc_agent.work.works import Owners, Place, id_of_work, manifest_of
 
 TEXT_AT_MOST = 4096
 """Characters of a message that are kept."""

@@ -39,7 +39,7 @@ from karmada_vc_agent.runner.common import FEW_WORKERS, Common
 from karmada_vc_agent.runner.parts import ConditionSpec, Feature, Parts
 from karmada_vc_agent.telemetry.metrics import Sample
 from karmada_vc_agent.translation.namespace_defaults import QUOTA_NAME
-from karmada_vc_agent.work.namespace_content import QUOTAS, NamespaceShares
+from karmada_vc_agent.work.namespace_writer import QUOTAS, NamespaceShares
 
 STALLED_AFTER_S = 10.0
 """A division in progress waits for the server now and then, each time for less than a second."""

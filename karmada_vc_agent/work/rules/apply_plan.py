@@ -3,10 +3,8 @@
     live -> merge -> retain -> assert placement -> decide -> write
 
 Karmada compares the whole merged object with the live one (contract 5.5), so defaults of the server
-make them differ; the PUT that follows changes nothing. Within a process `needs_update` with the
-remembered version avoids that. To the next one a mark on the object says what was written last
-(ADR 49): a digest of what was desired, and the generation that this makes: none for a PUT of
-nothing but what is there, else the next. Where that is wrong, a PUT is the cost.
+cost PUTs that change nothing. Within a process the remembered version avoids them, for the next one
+a mark on the object (ADR 49): a digest of what was desired, and the generation that this makes.
 
 Shared objects (rewriting-rules 5.1): an annotation lists their owners: virtual cluster -> hash of
 what it desires. One is changed only when all owners desire the same.
@@ -33,8 +31,6 @@ from karmada_vc_agent.model.quantity import read
 from karmada_vc_agent.model.vocabulary import WRITTEN_ANNOTATION
 from karmada_vc_agent.work.rules import ownership
 from karmada_vc_agent.work.rules.server_changes import completed, prune
-
-_NOT_CONTENT = ("metadata", "status")
 
 _UNCOUNTED = frozenset(("", "autoscaling", "coordination.k8s.io", vocabulary.RBAC_GROUP))
 """Groups of kinds whose changes the server does not count: a mark would say nothing of them."""
@@ -73,29 +69,25 @@ def without_mark(obj: Object) -> Object:
 
 def has_content(live: Object, desired: Object) -> bool:
     """Return whether an object has all that another one names beside its metadata and status."""
-    return all(
-        has_value(live.get(field), value)
-        for field, value in desired.items()
-        if field not in _NOT_CONTENT
-    )
+    fields = desired.keys() - {"metadata", "status"}
+    return all(has_value(live.get(field), desired[field]) for field in fields)
 
 
 def has_value(live: Any, desired: Any) -> bool:
-    """Return whether a value has all that another one names; what is null or empty names nothing.
-
-    Servers leave out what is zero: where they know zero from nothing, they keep it.
-    """
+    """Return whether a value has all that another names; null, empty and zero name nothing."""
     if live is None:
         return not desired
     if isinstance(desired, dict):
         return isinstance(live, dict) and all(has_value(live.get(k), v) for k, v in desired.items())
     if isinstance(desired, list):
-        return (
-            isinstance(live, list)
-            and len(desired) == len(live)
-            and all(map(has_value, live, desired))
-        )
-    return desired is None or live == desired or _is_same_quantity(live, desired)
+        is_as_long = isinstance(live, list) and len(desired) == len(live)
+        return is_as_long and all(map(has_value, live, desired))
+    if desired is None or live == desired:
+        return True
+    if not isinstance(live, str) or not isinstance(desired, str | int | float):
+        return False
+    ours, theirs = read(desired), read(live)  # servers write `1` for `1000m`
+    return ours is not None and theirs is not None and ours.nano == theirs.nano
 
 
 def _next_generation(desired: Object, live: Object, digest: str) -> int | None:
@@ -109,20 +101,8 @@ def _next_generation(desired: Object, live: Object, digest: str) -> int | None:
     return now + is_counted
 
 
-def _is_same_quantity(live: Any, desired: Any) -> bool:
-    """Return whether a server may have written a quantity in its own way, as `1` for `1000m`."""
-    if not isinstance(live, str) or not isinstance(desired, str | int | float):
-        return False
-    ours, theirs = read(desired), read(live)
-    return ours is not None and theirs is not None and ours.nano == theirs.nano
-
-
 def _mark_text(digest: str, generation: int) -> str:
     return f"{digest}/{generation}"
-
-
-_GENERATION_PREFIX = "gen:"
-_RESOURCE_VERSION_PREFIX = "rv:"
 
 
 class ForeignError(Exception):
@@ -130,10 +110,7 @@ class ForeignError(Exception):
 
 
 def merge(desired: Object, live: Object | None, former: Container[str] = ()) -> Object:
-    """Return the manifest merged with the live object's metadata (contract 5.5).
-
-    former: earlier names of its virtual cluster. Raises ForeignError.
-    """
+    """Return the manifest with the live object's metadata (contract 5.5). Raises ForeignError."""
     if live is None:
         return desired
     if not ownership.may_replace(desired, live, former):
@@ -142,10 +119,7 @@ def merge(desired: Object, live: Object | None, former: Container[str] = ()) -> 
 
 
 def merge_released(desired: Object, live: Object) -> Object:
-    """Return a manifest without Karmada's labels and annotations, to be kept on the host.
-
-    For the deletion of a Work with preserveResourcesOnDeletion (contract 5.8). Raises ForeignError.
-    """
+    """Return a manifest without marks, to be kept (contract 5.8). Raises ForeignError."""
     if not ownership.may_replace(desired, live):
         raise ForeignError
     if desired.get("apiVersion") != live.get("apiVersion"):
@@ -168,11 +142,7 @@ def decide(
 
 
 def _is_right(desired: Object, live: Object, digest: str) -> bool:
-    """Return whether a PUT would change nothing, or the live object's mark says so.
-
-    Karmada prunes only the live side, and so PUTs each Service whose clusterIP it retained;
-    pruning both sides alike avoids these writes.
-    """
+    """Return whether a PUT would change nothing; Karmada prunes, and so PUTs, unlike this."""
     bare = prune(without_mark(live))
     stored = completed(prune(without_mark(desired)), bare)
     same = completed(bare, bare)
@@ -194,10 +164,7 @@ def _without_null_times(value: Any) -> Any:
 
 
 def decide_released(retained: Object, live: Object) -> Object | None:
-    """Return what to write to also remove our labels and annotations; None = nothing.
-
-    Our own keys are in no managed list, so the merge alone would restore them.
-    """
+    """Return what to write to also remove our marks, which no managed list has."""
     desired = ownership.without_our_keys(retained)
     return None if prune(desired) == prune(live) else desired
 
@@ -205,28 +172,16 @@ def decide_released(retained: Object, live: Object) -> Object | None:
 def version_of(live: Object) -> str:
     """Return what to remember of a written object: `gen:<n>`, else `rv:<v>` (contract 5.5)."""
     generation = dig(live, "metadata", "generation")
-    if generation:
-        return f"{_GENERATION_PREFIX}{generation}"
-    return f"{_RESOURCE_VERSION_PREFIX}{dig(live, 'metadata', 'resourceVersion') or ''}"
+    version = dig(live, "metadata", "resourceVersion") or ""
+    return f"gen:{generation}" if generation else f"rv:{version}"
 
 
 def needs_update(desired: Object, live: Object, remembered: str | None) -> bool:
-    """Return whether the live object may have drifted and must be compared in full.
-
-    remembered: `version_of` what was last written or seen as desired. A label added on the host
-    triggers it each time; `decide` then returns None. Source: contract 5.6, trap 31.
-    """
+    """Return whether an object, last of that version, has to be compared (5.6, trap 31)."""
     version = version_of(live)
-    if version != remembered:
-        return True
-    if not version.startswith(_GENERATION_PREFIX):
-        return False
-    return (
-        dig(desired, "metadata", "name") != dig(live, "metadata", "name")
-        or (dig(desired, "metadata", "namespace") or "")
-        != (dig(live, "metadata", "namespace") or "")
-        or labels_of(desired) != labels_of(live)
-    )
+    if version != remembered or version.startswith("rv:"):
+        return version != remembered
+    return key_of(desired)[1:] != key_of(live)[1:] or labels_of(desired) != labels_of(live)
 
 
 APPLIED_FIRST = frozenset((vocabulary.NAMESPACE, vocabulary.CUSTOM_RESOURCE_DEFINITION))
@@ -263,11 +218,7 @@ class SharePlan(NamedTuple):
 def plan_share(
     desired: Object, live: Object | None, cluster: str, former: Container[str] = ()
 ) -> SharePlan:
-    """Plan the write for the manifest of one virtual cluster.
-
-    An object of the host itself is never written: it is as desired, or differs. former: names that
-    the virtual cluster had earlier, which own nothing any more.
-    """
+    """Plan the write for one virtual cluster; an object of the host itself is never written."""
     own_hash = content_hash(desired)
     if live is None:
         return SharePlan(with_owners(desired, {cluster: own_hash}))
@@ -323,39 +274,26 @@ def content_hash(desired: Object) -> str:
 
 
 def difference(desired: Any, live: Any, path: str = "") -> str | None:
-    """Return the path of the first difference from what is desired, None if there is none.
-
-    Desired fields that are absent or empty may have been defaulted by the host.
-    """
+    """Return the path of the first difference from what is desired and not empty."""
     if isinstance(desired, Mapping) and isinstance(live, Mapping):
-        for key, value in desired.items():
-            where = f"{path}.{key}" if path else key
-            is_absent = key not in live and not value
-            path_below = None if is_absent else difference(value, live.get(key), where)
-            if path_below is not None:
-                return path_below
-        return None
-    if isinstance(desired, list) and isinstance(live, list) and len(desired) == len(live):
-        for index, (value, other) in enumerate(zip(desired, live, strict=True)):
-            path_below = difference(value, other, f"{path}[{index}]")
-            if path_below is not None:
-                return path_below
-        return None
-    return None if desired == live else path
+        below = (
+            difference(value, live.get(key), f"{path}.{key}" if path else key)
+            for key, value in desired.items()
+            if value or key in live
+        )
+    elif isinstance(desired, list) and isinstance(live, list) and len(desired) == len(live):
+        pairs = enumerate(zip(desired, live, strict=True))
+        below = (difference(value, other, f"{path}[{index}]") for index, (value, other) in pairs)
+    else:
+        return None if desired == live else path
+    return next((each for each in below if each is not None), None)
 
 
 def _content(obj: Object) -> Object:
-    """Return what virtual clusters must agree on: of the metadata only labels and annotations.
-
-    Karmada's own keys name bindings and Works, which differ for each of them.
-    """
+    """Return what virtual clusters must agree on, without keys of Karmada and our own."""
     content = {key: value for key, value in obj.items() if key not in ("metadata", "status")}
     for name, pairs in (("labels", labels_of(obj)), ("annotations", annotations_of(obj))):
-        own = {
-            key: value
-            for key, value in pairs.items()
-            if not vocabulary.is_karmada_key(key) and not vocabulary.is_ours(key)
-        }
-        if own:
-            content[f"metadata.{name}"] = own
+        keys = {k for k in pairs if not (vocabulary.is_karmada_key(k) or vocabulary.is_ours(k))}
+        if keys:
+            content[f"metadata.{name}"] = {key: pairs[key] for key in keys}
     return content

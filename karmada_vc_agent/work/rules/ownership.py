@@ -18,12 +18,6 @@ from karmada_vc_agent.model.objects import (
     maps_at,
     text_at,
 )
-from karmada_vc_agent.model.vocabulary import (
-    BY_GATEWAY_ANNOTATION,
-    CLUSTER_LABEL,
-    WORK_ANNOTATION,
-    execution_namespace,
-)
 
 _CONFLICT_OVERWRITE = "overwrite"
 
@@ -34,11 +28,7 @@ def is_managed(live: Object) -> bool:
 
 
 def may_replace(desired: Object, live: Object, former: Container[str] = ()) -> bool:
-    """Return whether an update is allowed: managed by Karmada, or the manifest says overwrite.
-
-    Never for an object of another virtual cluster, whatever the manifest says. former: earlier
-    names of its own. Source: contract 5.5 step 1, trap 23.
-    """
+    """Return whether an update is allowed, by Karmada's and our marks (contract 5.5, trap 23)."""
     owner = labels_of(live).get(vocabulary.CLUSTER_LABEL)
     own = labels_of(desired).get(vocabulary.CLUSTER_LABEL)
     if owner and owner != own and owner not in former:
@@ -50,30 +40,19 @@ def may_replace(desired: Object, live: Object, former: Container[str] = ()) -> b
 
 
 def may_delete(desired: Object, live: Object) -> bool:
-    """Return whether a delete is allowed: managed by Karmada, of this virtual cluster.
-
-    Karmada requires only the first. Source: contract 5.8, trap 23.
-    """
+    """Return whether a delete is allowed: managed, of this virtual cluster (contract 5.8)."""
     owner = labels_of(live).get(vocabulary.CLUSTER_LABEL)
     return is_managed(live) and owner == labels_of(desired).get(vocabulary.CLUSTER_LABEL)
 
 
 def conflict_text(kind: str, virtual_namespace: str, name: str, cluster: str) -> str:
-    """Return Karmada's message for a live object that it does not manage (contract 5.5).
-
-    A cluster-scoped object keeps the slash: `resource(kind=ClusterRole, /reader)`.
-    """
+    """Return Karmada's message for an object that it does not manage (contract 5.5)."""
     return (
         f"resource(kind={kind}, {virtual_namespace}/{name}) already exists in the cluster "
         f"{cluster} and the {vocabulary.CONFLICT_RESOLUTION_ANNOTATION} strategy value is empty, "
         "Karmada will not manage this resource"
     )
 
-
-_POLICY_LABELS = (vocabulary.POLICY_PERMANENT_ID_LABEL,)
-_POLICY_ANNOTATIONS = (vocabulary.POLICY_NAMESPACE_ANNOTATION, vocabulary.POLICY_NAME_ANNOTATION)
-_CLUSTER_POLICY_LABELS = (vocabulary.CLUSTER_POLICY_PERMANENT_ID_LABEL,)
-_CLUSTER_POLICY_ANNOTATIONS = (vocabulary.CLUSTER_POLICY_NAME_ANNOTATION,)
 
 _OF_OTHERS = frozenset(
     (
@@ -86,29 +65,37 @@ _OF_OTHERS = frozenset(
 )
 
 # Contract 5.8. Karmada does not remove clusterresourcebinding.karmada.io/*; neither do we.
-_MANAGED_LABELS = (
-    vocabulary.BINDING_PERMANENT_ID_LABEL,
-    vocabulary.WORK_PERMANENT_ID_LABEL,
-    vocabulary.MANAGED_LABEL,
+_OF_KARMADA = frozenset(
+    (
+        vocabulary.BINDING_PERMANENT_ID_LABEL,
+        vocabulary.WORK_PERMANENT_ID_LABEL,
+        vocabulary.MANAGED_LABEL,
+        vocabulary.MANAGED_ANNOTATIONS_ANNOTATION,
+        vocabulary.MANAGED_LABELS_ANNOTATION,
+        vocabulary.TEMPLATE_UID_ANNOTATION,
+        vocabulary.TEMPLATE_GENERATION_ANNOTATION,
+        vocabulary.BINDING_NAMESPACE_ANNOTATION,
+        vocabulary.BINDING_NAME_ANNOTATION,
+        vocabulary.WORK_NAME_ANNOTATION,
+        vocabulary.WORK_NAMESPACE_ANNOTATION,
+    )
 )
-_MANAGED_ANNOTATIONS = (
-    vocabulary.MANAGED_ANNOTATIONS_ANNOTATION,
-    vocabulary.MANAGED_LABELS_ANNOTATION,
-    vocabulary.TEMPLATE_UID_ANNOTATION,
-    vocabulary.TEMPLATE_GENERATION_ANNOTATION,
-    vocabulary.BINDING_NAMESPACE_ANNOTATION,
-    vocabulary.BINDING_NAME_ANNOTATION,
-    vocabulary.WORK_NAME_ANNOTATION,
-    vocabulary.WORK_NAMESPACE_ANNOTATION,
-)
+_OF_POLICIES = {
+    True: (
+        vocabulary.POLICY_PERMANENT_ID_LABEL,
+        vocabulary.POLICY_NAMESPACE_ANNOTATION,
+        vocabulary.POLICY_NAME_ANNOTATION,
+    ),
+    False: (
+        vocabulary.CLUSTER_POLICY_PERMANENT_ID_LABEL,
+        vocabulary.CLUSTER_POLICY_NAME_ANNOTATION,
+    ),
+}
+"""Of namespaced objects, and others."""
 
 
 def merge_labels(desired: Object, live: Object) -> dict[str, str]:
-    """Return the labels to write: the manifest's, and those of others on the live object.
-
-    A label listed in the live object's managed-labels annotation is from Karmada; if the manifest
-    no longer has it, it is removed. Source: contract 5.5 step 3.
-    """
+    """Return the labels to write, without what Karmada managed before (contract 5.5 step 3)."""
     managed = annotations_of(live).get(vocabulary.MANAGED_LABELS_ANNOTATION)
     return _merge(labels_of(desired), labels_of(live), managed)
 
@@ -127,11 +114,7 @@ def merge_annotations(desired: Object, live: Object) -> dict[str, str]:
 
 
 def merge_metadata(desired: Object, live: Object) -> Object:
-    """Return the desired object with the metadata needed to update the live one.
-
-    From the live object: resourceVersion, finalizers and ownerReferences (they replace the
-    manifest's even if empty), merged labels and annotations. Source: contract 5.5 steps 2, 3.
-    """
+    """Return the desired object with the metadata to update the live one (5.5 steps 2, 3)."""
     metadata: dict[str, Any] = dict(desired.get("metadata") or {})
     live_metadata = live.get("metadata") or {}
     for field in ("resourceVersion", "finalizers", "ownerReferences"):
@@ -147,23 +130,22 @@ def merge_metadata(desired: Object, live: Object) -> Object:
 
 
 def without_claims(manifest: Object) -> Object:
-    """Return the manifest of a preserved object, without marks of Karmada and our own.
-
-    Source: contract 5.8.
-    """
+    """Return the manifest of a preserved object, without marks (contract 5.8)."""
     namespaced = bool((manifest.get("metadata") or {}).get("namespace"))
-    labels = _POLICY_LABELS if namespaced else _CLUSTER_POLICY_LABELS
-    annotations = _POLICY_ANNOTATIONS if namespaced else _CLUSTER_POLICY_ANNOTATIONS
-    return _without_keys(
-        manifest,
-        frozenset((*labels, *_MANAGED_LABELS)),
-        frozenset((*annotations, *_MANAGED_ANNOTATIONS)),
-    )
+    return without_our_keys(manifest, _OF_KARMADA.union(_OF_POLICIES[namespaced]))
 
 
-def without_our_keys(obj: Object) -> Object:
-    """Return the object without labels and annotations of our own domain."""
-    return _without_keys(obj, frozenset(), frozenset())
+def without_our_keys(obj: Object, others: Container[str] = ()) -> Object:
+    """Return an object without labels and annotations of our own domain, and others."""
+    metadata = dict(obj.get("metadata") or {})
+    for field in ("labels", "annotations"):
+        if metadata.get(field):
+            metadata[field] = {
+                key: value
+                for key, value in metadata[field].items()
+                if key not in others and not vocabulary.is_ours(key)
+            }
+    return {**obj, "metadata": metadata}
 
 
 def _merge(desired: dict[str, str], live: dict[str, str], managed: str | None) -> dict[str, str]:
@@ -171,18 +153,6 @@ def _merge(desired: dict[str, str], live: dict[str, str], managed: str | None) -
         return dict(desired)
     removed = frozenset((managed or "").split(","))
     return {key: value for key, value in live.items() if key not in removed} | desired
-
-
-def _without_keys(obj: Object, labels: frozenset[str], annotations: frozenset[str]) -> Object:
-    metadata = dict(obj.get("metadata") or {})
-    for field, removed in (("labels", labels), ("annotations", annotations)):
-        if metadata.get(field):
-            metadata[field] = {
-                key: value
-                for key, value in metadata[field].items()
-                if key not in removed and not vocabulary.is_ours(key)
-            }
-    return {**obj, "metadata": metadata}
 
 
 _WITHOUT_WORK = ("default", "vc-system")
@@ -195,15 +165,12 @@ IN_EVERY_NAMESPACE: Mapping[GroupKind, str] = {
 
 
 def work_of(live: Object) -> str:
-    """Return the name of the Work that created a host object, or "".
-
-    Copies of its labels by controllers of the host lack the annotation, or have an owner.
-    """
+    """Return the Work that created a host object, "" for copies by controllers."""
     if _is_controlled(live):
         return ""
-    namespace, _, name = annotations_of(live).get(WORK_ANNOTATION, "").partition("/")
-    cluster = labels_of(live).get(CLUSTER_LABEL, "")
-    return name if cluster and namespace == execution_namespace(cluster) else ""
+    namespace, _, name = annotations_of(live).get(vocabulary.WORK_ANNOTATION, "").partition("/")
+    cluster = labels_of(live).get(vocabulary.CLUSTER_LABEL, "")
+    return name if cluster and namespace == vocabulary.execution_namespace(cluster) else ""
 
 
 def is_orphan(live: Object, works: Container[str]) -> bool:
@@ -230,16 +197,13 @@ def is_orphaned_namespace(namespace: str, needed: Container[str]) -> bool:
 def is_of_tenants(namespace: Object) -> bool:
     """Return whether a claimed host namespace was made by the gateway, and no Work claims it."""
     marks = annotations_of(namespace)
-    return BY_GATEWAY_ANNOTATION in marks and not marks.get(WORK_ANNOTATION)
+    return vocabulary.BY_GATEWAY_ANNOTATION in marks and not marks.get(vocabulary.WORK_ANNOTATION)
 
 
 def is_foreign(gvk: GroupVersionKind, live: Object, cluster: str) -> bool:
-    """Return whether an object in a claimed namespace is neither the cluster's nor the host's.
-
-    A volume claim of a StatefulSet is foreign: it may hold the only copy of data.
-    """
+    """Return whether an object, as a volume claim, is neither the cluster's nor the host's."""
     return not (
-        labels_of(live).get(CLUSTER_LABEL) == cluster
+        labels_of(live).get(vocabulary.CLUSTER_LABEL) == cluster
         or _is_controlled(live)
         or IN_EVERY_NAMESPACE.get(gvk.group_kind) == live["metadata"]["name"]
     )

@@ -4,9 +4,8 @@ Defaults: Kinds with a `metadata.generation` have a mark instead (apply_plan.py)
 row knows costs a PUT that changes nothing, once a start; a row that is wrong could hide a change,
 so a row is only what the server documents.
 
-Node ports (rewriting-rules 4.3): Node ports belong to the host: if two virtual clusters have the
-same template, the second gets another port. The requested one is recorded on the object, so that
-the assigned port is kept as long as the request does not change.
+Node ports belong to the host: of two virtual clusters with the same template, the second gets
+another port, which it keeps for as long as it requests the one recorded (rewriting-rules 4.3).
 """
 
 import base64
@@ -15,6 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
@@ -26,26 +26,11 @@ from karmada_vc_agent.model.objects import (
     put,
 )
 from karmada_vc_agent.model.quantity import read
-from karmada_vc_agent.model.vocabulary import (
-    NAMESPACE_NAME_LABEL,
-    NODE_PORTS_ANNOTATION,
-    RBAC_GROUP,
-    SELECTED_NODE_ANNOTATION,
-    SERVICE_ACCOUNT_TOKEN,
-)
 
 _SERVER_METADATA = frozenset(
     (
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "generation",
-        "managedFields",
-        "resourceVersion",
-        "selfLink",
-        "uid",
-        "ownerReferences",
-        "finalizers",
+        *("uid", "resourceVersion", "generation", "selfLink", "managedFields", "creationTimestamp"),
+        *("deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences", "finalizers"),
     )
 )
 _JOB_SELECTOR_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
@@ -53,10 +38,7 @@ _JOB_TEMPLATE_LABELS = (*_JOB_SELECTOR_LABELS, "job-name", "batch.kubernetes.io/
 
 
 def prune(obj: Object) -> Object:
-    """Return the object as Karmada would store it: without server metadata, status and more.
-
-    Source: contract 5.2; karmada pkg/resourceinterpreter/default/native/prune.
-    """
+    """Return the object as Karmada stores it (contract 5.2; its default/native/prune)."""
     pruned = {key: value for key, value in obj.items() if key != "status"}
     metadata = obj.get("metadata")
     if isinstance(metadata, dict):
@@ -85,7 +67,7 @@ def _prune_job(obj: Object) -> Object:
 
 def _prune_secret(obj: Object) -> Object:
     """Leave out the data of a ServiceAccount's token."""
-    if obj.get("type") != SERVICE_ACCOUNT_TOKEN:
+    if obj.get("type") != vocabulary.SERVICE_ACCOUNT_TOKEN:
         return obj
     obj = drop(obj, "metadata", "annotations", "kubernetes.io/service-account.uid")
     return put(obj, None, "data")
@@ -110,7 +92,7 @@ def _prune_service(obj: Object) -> Object:
 
 def _prune_volume_claim(obj: Object) -> Object:
     """Leave out the annotation `volume.kubernetes.io/selected-node`."""
-    return drop(obj, "metadata", "annotations", SELECTED_NODE_ANNOTATION)
+    return drop(obj, "metadata", "annotations", vocabulary.SELECTED_NODE_ANNOTATION)
 
 
 PRUNE_RULES: Mapping[str, Callable[[Object], Object]] = {
@@ -143,8 +125,9 @@ def completed(desired: Object, live: Object) -> Object:
 def _namespace(desired: Object, live: Object) -> Object:
     """Only a subresource changes `spec.finalizers`; the server labels it with its name."""
     name = dig(desired, "metadata", "name")
-    desired = put(desired, name, "metadata", "labels", NAMESPACE_NAME_LABEL)
-    return _carried(desired, live, "spec")
+    desired = put(desired, name, "metadata", "labels", vocabulary.NAMESPACE_NAME_LABEL)
+    spec = live.get("spec")
+    return drop(desired, "spec") if spec is None else {**desired, "spec": spec}
 
 
 def _service(desired: Object, live: Object) -> Object:
@@ -172,10 +155,8 @@ def _service(desired: Object, live: Object) -> Object:
 
 
 def _service_ports(ports: list[Any], exposed: str, live: Object) -> list[Any]:
-    before = maps_at(live, "spec", "ports")
-    if exposed not in _WITH_PORTS_OF_NODES or dig(live, "spec", "type") not in _WITH_PORTS_OF_NODES:
-        before = []
-    node_ports = {_port_key(port): port.get("nodePort") for port in before}
+    has_ports = all(each in _WITH_PORTS_OF_NODES for each in (exposed, dig(live, "spec", "type")))
+    node_ports = {key: port.get("nodePort") for key, port in _ports(live) if has_ports}
     done = []
     for port in ports:
         if isinstance(port, dict):
@@ -184,10 +165,6 @@ def _service_ports(ports: list[Any], exposed: str, live: Object) -> list[Any]:
                 port["nodePort"] = node_ports[_port_key(port)]
         done.append(port)
     return done
-
-
-def _port_key(port: Object) -> tuple[str, str]:
-    return str(port.get("protocol", "TCP")), str(port.get("port"))
 
 
 def _volume_claim(desired: Object, live: Object) -> Object:
@@ -230,15 +207,15 @@ def _secret(desired: Object, _live: Object) -> Object:
 
 def _role_binding(desired: Object, _live: Object) -> Object:
     subjects = desired.get("subjects")
-    if isinstance(subjects, list):
-        desired = {**desired, "subjects": [_subject(each) for each in subjects]}
-    return desired
-
-
-def _subject(subject: Any) -> Any:
-    named = dig(subject, "kind")
-    is_of_rbac = isinstance(named, str) and named in _SUBJECTS_OF_RBAC
-    return {"apiGroup": RBAC_GROUP, **subject} if is_of_rbac else subject
+    if not isinstance(subjects, list):
+        return desired
+    completed_subjects = [
+        {"apiGroup": vocabulary.RBAC_GROUP, **each}
+        if dig(each, "kind") in _SUBJECTS_OF_RBAC
+        else each
+        for each in subjects
+    ]
+    return {**desired, "subjects": completed_subjects}
 
 
 def _limit_range(desired: Object, _live: Object) -> Object:
@@ -262,26 +239,17 @@ def _limit(limit: Any) -> Any:
     return {**limit, **{k: v for k, v in (("default", default), ("defaultRequest", request)) if v}}
 
 
-def _quota(desired: Object, _live: Object) -> Object:
-    return _canonical(desired, "spec", "hard")
-
-
 def _canonical(obj: Object, *path: str) -> Object:
     """Return an object with the amounts of a map as servers write them: `1` for `1000m`."""
     amounts = dig(obj, *path)
     if not isinstance(amounts, dict):
         return obj
-    return put(obj, {name: _amount(raw) for name, raw in amounts.items()}, *path)
-
-
-def _amount(raw: Any) -> Any:
-    quantity = read(raw) if isinstance(raw, str | int | float) else None
-    return raw if quantity is None else str(quantity)
-
-
-def _carried(desired: Object, live: Object, field: str) -> Object:
-    value = live.get(field)
-    return drop(desired, field) if value is None else {**desired, field: value}
+    read_amounts = {
+        name: read(raw) if isinstance(raw, str | int | float) else None
+        for name, raw in amounts.items()
+    }
+    written = {name: str(each) for name, each in read_amounts.items() if each is not None}
+    return put(obj, amounts | written, *path)
 
 
 DEFAULT_RULES: Mapping[GroupVersionKind, Rule] = {
@@ -290,7 +258,9 @@ DEFAULT_RULES: Mapping[GroupVersionKind, Rule] = {
     GroupVersionKind("", "v1", "Service"): _service,
     GroupVersionKind("", "v1", "PersistentVolumeClaim"): _volume_claim,
     GroupVersionKind("", "v1", "PersistentVolume"): _volume,
-    GroupVersionKind("", "v1", "ResourceQuota"): _quota,
+    GroupVersionKind("", "v1", "ResourceQuota"): lambda desired, _: _canonical(
+        desired, "spec", "hard"
+    ),
     GroupVersionKind("", "v1", "Secret"): _secret,
     GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler"): _autoscaler,
     GroupVersionKind("rbac.authorization.k8s.io", "v1", "RoleBinding"): _role_binding,
@@ -320,7 +290,7 @@ def without_ports(desired: Object, taken: frozenset[int]) -> Object:
 
 def keep_assigned(desired: Object, live: Object | None) -> Object:
     """Return a Service that keeps the assigned ports in place of those it still requests."""
-    if live is None or NODE_PORTS_ANNOTATION not in annotations_of(live):
+    if live is None or vocabulary.NODE_PORTS_ANNOTATION not in annotations_of(live):
         return desired
     got = {key: port.get("nodePort") for key, port in _ports(live)}
     current = {key: port.get("nodePort") for key, port in _ports(desired)}
@@ -342,33 +312,31 @@ def reassigned_ports(live: Object) -> list[tuple[int, int]]:
 def requested_ports(obj: Object) -> RequestedPorts:
     """Return the requests recorded on a Service, without malformed ones."""
     try:
-        recorded = json.loads(annotations_of(obj).get(NODE_PORTS_ANNOTATION, "{}"))
+        recorded = json.loads(annotations_of(obj).get(vocabulary.NODE_PORTS_ANNOTATION, "{}"))
     except ValueError:
         return {}
     items = recorded.items() if isinstance(recorded, dict) else ()
     return {key: port for key, port in items if isinstance(port, int)}
 
 
+def _port_key(port: Object) -> str:
+    return f"{port.get('port')}/{port.get('protocol') or 'TCP'}"
+
+
 def _ports(service: Object) -> list[tuple[str, Object]]:
-    ports = dig(service, "spec", "ports")
-    listed = [port for port in ports if isinstance(port, dict)] if isinstance(ports, list) else []
-    return [(f"{port.get('port')}/{port.get('protocol') or 'TCP'}", port) for port in listed]
+    return [(_port_key(port), port) for port in maps_at(service, "spec", "ports")]
 
 
 def _with_ports(service: Object, node_ports: Mapping[str, int | None]) -> Object:
     """Return the Service with these node ports; None removes one."""
-    ports = [
-        _with_node_port(port, node_ports[key]) if key in node_ports else port
-        for key, port in _ports(service)
-    ]
+    ports = []
+    for key, port in _ports(service):
+        rest = {name: value for name, value in port.items() if name != "nodePort"}
+        number = node_ports.get(key)
+        ports.append(rest | ({"nodePort": number} if number else {}) if key in node_ports else port)
     return put(service, ports, "spec", "ports")
-
-
-def _with_node_port(port: Object, number: int | None) -> Object:
-    rest = {name: value for name, value in port.items() if name != "nodePort"}
-    return rest if number is None else {**rest, "nodePort": number}
 
 
 def _with_requests(service: Object, recorded: RequestedPorts) -> Object:
     text = json.dumps(recorded, sort_keys=True)
-    return put(service, text, "metadata", "annotations", NODE_PORTS_ANNOTATION)
+    return put(service, text, "metadata", "annotations", vocabulary.NODE_PORTS_ANNOTATION)

@@ -23,7 +23,7 @@ NOT_TOLD = {
     "model.vocabulary.WITH_PODS": "which Works are counted for a quota, a row of POD_COUNTS",
     "work.memory_bounds._OWN_KINDS": "what is kept in memory",
     "work.memory_bounds._READ_KINDS": "what is kept in memory",
-    "work.namespace_content.RESOURCES": "paths of the kinds of DEFAULT_KINDS",
+    "work.namespace_writer.RESOURCES": "paths of the kinds of DEFAULT_KINDS",
     "work.rules.apply_plan._COUNTED": "where a mark says what was written last",
     "work.rules.apply_plan._COUNTED_WITH_ANNOTATIONS": "which mark fits",
     "work.rules.server_changes.DEFAULT_RULES": "saves writes that would change nothing",

@@ -20,7 +20,7 @@ from karmada_vc_agent.model.vocabulary import (
     SHARED_LABEL,
     WORK_ANNOTATION,
 )
-from karmada_vc_agent.work.namespace_content import end_release
+from karmada_vc_agent.work.namespace_writer import end_release
 from karmada_vc_agent.work.rules.apply_plan import owners_of
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer

@@ -30,9 +30,9 @@ from karmada_vc_agent.model.vocabulary import AGENT_ANNOTATION, AGENT_LABEL, BUI
 from karmada_vc_agent.runner import controllers
 from karmada_vc_agent.runner.controllers import OF_CORE, all_controllers
 from karmada_vc_agent.runner.parts import declared_conditions
-from karmada_vc_agent.work.namespace_content import QUOTAS
+from karmada_vc_agent.work.namespace_writer import QUOTAS
+from karmada_vc_agent.work.removal import ALL_CLUSTERS
 from karmada_vc_agent.work.reporting import Dependency, kind_dependency
-from karmada_vc_agent.work.work_finalizer import ALL_CLUSTERS
 from tests.fakes import objects
 from tests.fakes.served import Served
 from tests.fakes.world import AGENT, Setup, World, new_world

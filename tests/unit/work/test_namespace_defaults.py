@@ -7,7 +7,7 @@ import pytest
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import ApplyAs, VirtualNamespace
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL
-from karmada_vc_agent.work.namespace_content import RESOURCES
+from karmada_vc_agent.work.namespace_writer import RESOURCES
 from tests.fakes import objects
 from tests.fakes.world import World, new_world
 

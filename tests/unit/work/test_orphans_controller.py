@@ -1,7 +1,6 @@
 """OrphansController: counted, told once, never removed."""
 
 import asyncio
-from datetime import datetime, timedelta
 
 import pytest
 
@@ -9,21 +8,17 @@ from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.runner import controllers
-from karmada_vc_agent.work import work_finalizer
-from karmada_vc_agent.work.work_finalizer import COUNT_EVERY, COUNT_WHILE_ANY, OrphansController
+from karmada_vc_agent.work import removal
+from karmada_vc_agent.work.removal import COUNT_EVERY, COUNT_WHILE_ANY, OrphansController
 from tests.fakes import objects
 from tests.fakes.reported import Reported
-from tests.fakes.storage import CREATED_AT
 from tests.fakes.world import World
 
 NAMESPACE = "edge-v-branch-a"
-ROLES = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles"
 
 
-def controller(
-    world: World, age: timedelta = timedelta()
-) -> tuple[OrphansController, dict[str, int]]:
-    """Return a controller, and the numbers that it tells; age: how old objects are to it."""
+def controller(world: World) -> tuple[OrphansController, dict[str, int]]:
+    """Return a controller, and the numbers that it reports."""
     for name in world.virtual_clusters:
         world.register(name)
     world.look()
@@ -35,7 +30,6 @@ def controller(
         world.works,
         world.virtual_clusters,
         lambda name, names: counts.__setitem__(name, len(names)),
-        lambda: datetime.fromisoformat(CREATED_AT) + age,
     )
     return made, counts
 
@@ -97,12 +91,12 @@ async def test_works_of_the_checkpoint_that_the_hub_does_not_list_are_reported(
     spec = world.spec(controllers.orphans)
     for source in spec.sources:
         source.connect(spec.queue)
-    await asyncio.sleep(work_finalizer.WORKS_SETTLE_S)
+    await asyncio.sleep(removal.WORKS_SETTLE_S)
     store.replace_all([], "100")
-    await asyncio.sleep(work_finalizer.WORKS_SETTLE_S)
-    assert await spec.queue.take() == work_finalizer.ALL_CLUSTERS
+    await asyncio.sleep(removal.WORKS_SETTLE_S)
+    assert await spec.queue.take() == removal.ALL_CLUSTERS
     world.look()
-    await spec.reconcile(work_finalizer.ALL_CLUSTERS)
+    await spec.reconcile(removal.ALL_CLUSTERS)
     orphaned = Reported(world, "ObjectsOrphaned")
     for _ in range(2):
         (found,) = orphaned.condition(world.virtual_clusters["branch-a"], {})
@@ -130,39 +124,6 @@ async def test_nothing_is_reported_before_the_works_are_listed(world: World) -> 
         world.works._stores[name].is_synced = False
     await made.reconcile("")
     assert counts == {}
-
-
-def role(name: str, **annotations: str) -> Object:
-    work = {"virtualcluster.kubeedge.io/work": "karmada-es-branch-a/web"}
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "Role",
-        "metadata": {
-            "name": name,
-            "namespace": NAMESPACE,
-            "labels": {"virtualcluster.kubeedge.io/cluster": "branch-a"},
-            "annotations": work
-            | {f"virtualcluster.kubeedge.io/{key}": value for key, value in annotations.items()},
-        },
-        "rules": [],
-    }
-
-
-async def test_leftover_stand_in_role_is_removed(world: World) -> None:
-    """As after an agent that was killed between two writes."""
-    stand_in = role("reader", **{"stand-in": "true"})
-    world.host.seed(objects.claimed("branch-a"), role("empty"), stand_in)
-    world.hub.seed(objects.work(objects.config_map(), name="web"))
-    world.look()
-    made, _ = controller(world, timedelta(seconds=59))
-    await made.reconcile("")
-    assert world.host.writes() == [], "it may be in use"
-    made, counts = controller(world, timedelta(seconds=60))
-    world.host.fail(500, "InternalError", method="DELETE", path=f"{ROLES}/reader")
-    for _ in range(2):
-        await made.reconcile("")
-    assert [live["metadata"]["name"] for live in world.host.listed(ROLES)] == ["empty"]
-    assert counts["branch-a"] == 0
 
 
 async def test_works_that_are_listed_again_meanwhile_orphan_nothing(world: World) -> None:

@@ -6,7 +6,7 @@ from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.vocabulary import WORK_ANNOTATION
 from karmada_vc_agent.translation.context import NAMES_ANNOTATION
-from karmada_vc_agent.work.owners import NAMES_AT_MOST, Owners, Place, manifest_of
+from karmada_vc_agent.work.works import NAMES_AT_MOST, Owners, Place, manifest_of
 from tests.fakes import objects
 from tests.fakes.world import World
 

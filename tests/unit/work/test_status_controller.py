@@ -129,39 +129,35 @@ async def test_report_is_not_written_to_another_work_of_that_name(given: World) 
 
 async def test_watch_that_is_faster_than_the_answer_enqueues_nothing(given: World) -> None:
     await sync(given)
-    held = given.held_changes
     work, newer = newer_work(given)
-    held.begin(KEY, is_status=True)
-    held.work_changed("branch-a", work, newer)
-    held.saw(KEY, newer)
-    held.end(KEY, is_status=True)
+    newer["status"] = given.held_changes.writing[KEY] = {"conditions": []}
+    given.held_changes.work_changed("branch-a", work, newer)
     assert given.enqueued == []
 
 
 async def test_status_of_another_writer_enqueues_the_work(given: World) -> None:
     await sync(given)
-    held = given.held_changes
     work, newer = newer_work(given)
-    held.begin(KEY, is_status=True)
-    held.work_changed("branch-a", work, newer)
-    held.end(KEY, is_status=True)
+    given.held_changes.writing[KEY] = {"conditions": []}
+    given.held_changes.work_changed("branch-a", work, newer)
     assert given.enqueued == [KEY]
 
 
 async def test_change_of_the_template_does_not_wait_for_a_status(given: World) -> None:
     work, newer = newer_work(given, generation=9)
-    given.held_changes.begin(KEY, is_status=True)
+    newer["status"] = given.held_changes.writing[KEY] = {"conditions": []}
     given.held_changes.work_changed("branch-a", work, newer)
     assert given.enqueued == [KEY]
 
 
-async def test_work_that_changes_while_its_status_is_written_is_looked_at_again(
+async def test_work_that_changed_before_the_answer_to_its_status_is_synced_again(
     given: World,
 ) -> None:
     """The sync of the change took the status for written, but the change may have removed it."""
-    work, newer = newer_work(given, generation=9)
-    given.held_changes.begin(KEY, is_status=True)
-    given.held_changes.work_changed("branch-a", work, newer)
+    await sync(given)
+    work = given.parts.works.watches.works.get(*KEY)
+    assert work is not None
+    answer = {**work, "metadata": {**work["metadata"], "resourceVersion": "1"}}
     given.enqueued.clear()
-    given.held_changes.end(KEY, is_status=True)
+    given.parts.works.statuses._wrote(answer)
     assert given.enqueued == [KEY]

@@ -16,7 +16,7 @@ from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, HOLD_ANNOTATION, RELEASING_ANNOTATION
-from karmada_vc_agent.work.namespace_content import QUOTAS
+from karmada_vc_agent.work.namespace_writer import QUOTAS
 from tests.fakes import objects, served
 from tests.fakes.reported import Reported
 from tests.fakes.world import World, new_world

@@ -16,7 +16,7 @@ from karmada_vc_agent.model.vocabulary import RELEASING_ANNOTATION
 from karmada_vc_agent.translation.namespace_defaults import POD_SECURITY_LABEL
 from karmada_vc_agent.translation.translate import HostObject, translate
 from karmada_vc_agent.work.memory_bounds import ObjectIdentity
-from karmada_vc_agent.work.namespace_content import RESOURCES, begin_release, end_release
+from karmada_vc_agent.work.namespace_writer import RESOURCES, begin_release, end_release
 from tests.fakes import objects
 from tests.fakes.policies import confine_to_claims
 from tests.fakes.world import AGENT, World, new_world

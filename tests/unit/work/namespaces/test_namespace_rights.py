@@ -12,8 +12,8 @@ from karmada_vc_agent.kube.errors import ForbiddenError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
-from karmada_vc_agent.work import namespace_content
-from karmada_vc_agent.work.namespace_content import BINDINGS, NamespaceRights
+from karmada_vc_agent.work import namespace_writer
+from karmada_vc_agent.work.namespace_writer import BINDINGS, NamespaceRights
 from tests.fakes.api_server import FakeApiServer
 
 EDGE = HostNamespace("edge-v-branch-a")
@@ -131,7 +131,7 @@ async def test_binding_deleted_before_all_were_listed_returns(setting: Setting) 
 async def test_rights_are_remembered_of_a_number_of_namespaces(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(namespace_content, "REMEMBERED", 2)
+    monkeypatch.setattr(namespace_writer, "REMEMBERED", 2)
     rights = setting.new(follows_kinds=True)
     may(setting.host, allowed=True)
     for number in range(5):

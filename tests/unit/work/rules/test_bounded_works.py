@@ -93,10 +93,10 @@ def test_kinds_are_in_by_the_oldest_work_that_has_them() -> None:
     works = BoundedWorks(Bounds(kinds=2))
     put(works, "a", "1", kinds="XY")
     assert put(works, "b", "2", kinds="YZ") == []
-    assert [works.is_kind_in(kind(letter)) for letter in "XYZ"] == [True, True, False]
+    assert [works.kinds.is_in(kind(letter)) for letter in "XYZ"] == [True, True, False]
     assert works.met() == [KINDS_BOUND]
     assert works.remove("a", "uid of a") == ["b"]
-    assert works.is_kind_in(kind("Z"))
+    assert works.kinds.is_in(kind("Z"))
 
 
 def test_an_older_work_with_a_new_kind_puts_out_that_of_the_youngest() -> None:
@@ -104,7 +104,7 @@ def test_an_older_work_with_a_new_kind_puts_out_that_of_the_youngest() -> None:
     put(works, "b", "2", kinds="X")
     put(works, "c", "3", kinds="Y")
     assert put(works, "a", "1", kinds="Z") == ["c"]
-    assert [works.is_kind_in(kind(letter)) for letter in "XYZ"] == [True, False, True]
+    assert [works.kinds.is_in(kind(letter)) for letter in "XYZ"] == [True, False, True]
 
 
 def test_kinds_of_works_that_are_out_do_not_count() -> None:
@@ -112,7 +112,7 @@ def test_kinds_of_works_that_are_out_do_not_count() -> None:
     put(works, "b", "2", kinds="X")
     put(works, "a", "1", kinds="Y")
     assert problems(works, "ab") == {"b": WORKS_BOUND}
-    assert works.is_kind_in(kind("Y"))
+    assert works.kinds.is_in(kind("Y"))
     assert works.met() == [WORKS_BOUND]
 
 
@@ -120,8 +120,8 @@ def test_shared_objects_have_a_bound() -> None:
     works = BoundedWorks(Bounds(shared_objects=1))
     put(works, "a", "1", shared="p")
     put(works, "b", "2", shared="q")
-    assert works.is_shared_in(("g", "Class", "p"))
-    assert not works.is_shared_in(("g", "Class", "q"))
+    assert works.shared.is_in(("g", "Class", "p"))
+    assert not works.shared.is_in(("g", "Class", "q"))
     assert works.met() == [SHARED_OBJECTS_BOUND]
 
 
@@ -131,7 +131,7 @@ def test_zero_is_no_bound() -> None:
         name = f"w{number}"
         put(works, name, "1", size=2**30, count=10**6, kinds=[name], shared=[name])
         assert works.problem(name) == ""
-        assert works.is_kind_in(kind(name))
+        assert works.kinds.is_in(kind(name))
     assert works.met() == []
 
 
@@ -139,7 +139,7 @@ def test_the_end_of_an_earlier_work_of_that_name_changes_nothing() -> None:
     works = BoundedWorks(Bounds(works=1))
     put(works, "a", "1")
     assert works.remove("a", "uid of an earlier one") == []
-    assert len(works) == 1
+    assert works.uids() == {"a": "uid of a"}
 
 
 def test_measured_work_is_not_measured_again() -> None:
@@ -196,7 +196,7 @@ def test_only_the_present_state_decides_and_every_change_is_reported(
 def _seen(works: BoundedWorks, name: str, parts: tuple[str, int, list[str]]) -> object:
     if works.problem(name):
         return "out"  # for which bound may change with others; nobody is told of that
-    return [(works.is_kind_in(kind(x)), works.is_shared_in(("g", "Class", x))) for x in parts[2]]
+    return [(works.kinds.is_in(kind(x)), works.shared.is_in(("g", "Class", x))) for x in parts[2]]
 
 
 def test_works_over_a_bound_cost_no_more_the_more_there_are() -> None:
