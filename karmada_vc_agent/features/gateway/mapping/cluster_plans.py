@@ -56,8 +56,8 @@ _DIRECTIVES = "$"
 _NAME_MAX_LENGTH = 63
 
 
-Written = tuple[Any, tuple[str, ...]]
-"""What a write becomes, an object or a JSON patch, and warnings for the client."""
+Written = tuple[Object, tuple[str, ...]]
+"""What a write becomes, and warnings for the client."""
 
 
 def right_to_namespaces(verb: str, name: str) -> Attributes:
@@ -124,17 +124,6 @@ def replaced_namespace(body: Object, live: Object, parsed: ParsedRequest) -> Wri
     return written, dropped
 
 
-def patched_namespace(live: Object, parsed: ParsedRequest, kind: str) -> Written:
-    """Return a patch of what is the tenant's. kind: its media type. Raises RefusalError."""
-    content = parsed.request.body
-    if kind == bodies.JSON_PATCH:
-        return _json_patched(bodies.decode_json(content), parsed), ()
-    if kind not in bodies.MERGE and kind != bodies.APPLY:
-        raise refusals.unsupported_body()
-    changed = _applied if kind == bodies.APPLY else _merged
-    return changed(bodies.as_object(bodies.decode_json(content)), live, parsed)
-
-
 def _merged(body: Object, live: Object, parsed: ParsedRequest) -> Written:
     _check_name(body, parsed)
     _refuse_directives(body, parsed)
@@ -164,16 +153,6 @@ def _applied(body: Object, live: Object, parsed: ParsedRequest) -> Written:
         kept = {key: there[key] for key in marks[each] if key in there}
         metadata[each] = {**metadata.get(each, {}), **kept}
     return written, dropped
-
-
-def _json_patched(operations: Any, parsed: ParsedRequest) -> list[Object]:
-    patch = bodies.json_patch(operations, parsed)
-    for operation in patch:
-        if operation["op"] != "test":
-            path = operation["path"]
-            if not _may_patch(bodies.steps_in(path), parsed):
-                raise parsed.invalid(path, "is not for tenants")
-    return patch
 
 
 def kept_because(live: Object, name: str) -> str:
@@ -233,15 +212,6 @@ def _put(obj: Object, key: str, value: Object) -> None:
     obj.pop(key, None)
     if value:
         obj[key] = value
-
-
-def _may_patch(steps: bodies.Steps, parsed: ParsedRequest) -> bool:
-    if steps[:1] != ("metadata",):
-        return steps[:1] not in (("spec",), ("status",))
-    if len(steps) > 1 and steps[1] in _KEPT:
-        return False
-    is_key = len(steps) > 2 and steps[1] in _MAPS
-    return not is_key or _is_tenants(steps[2], parsed)
 
 
 # --- what is refused ------------------------------------------------------------------------
@@ -577,7 +547,9 @@ def _write_namespace(parsed: ParsedRequest) -> Forward:
             parsed, path, response, body=body, content_type=content_type, authorize=right
         )
     if parsed.verb == "patch":
-        written, content_type = patched_namespace(live, parsed, kind), kind
+        content_type, changed = bodies.decoded_patch(parsed)
+        change = _applied if content_type == bodies.APPLY else _merged
+        written = change(changed, live, parsed)
     else:
         sent = bodies.as_object(bodies.decode(request.body, request.content_type))
         written, content_type = replaced_namespace(sent, live, parsed), refusals.JSON
