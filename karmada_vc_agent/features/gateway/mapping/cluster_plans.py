@@ -398,8 +398,6 @@ _NO_NODE = "kubernetes.io/hostname,!kubernetes.io/hostname"
 _READ_ONLY = "it is read only in this cluster"
 _INCLUDE, _WHOLE = "includeObject", "Object"
 _BINDING_LISTS = {"RoleBindingList": {"kind": "ClusterRoleBindingList"}}
-_METADATA = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
-_METADATA_LISTS = {"PersistentVolumeList": _METADATA}
 """Kind of a list on the host -> its type for the client."""
 
 
@@ -476,10 +474,9 @@ def _bindings(parsed: ParsedRequest) -> Forward:
 
 def _volumes(parsed: ParsedRequest) -> Forward:
     """Read whole volumes as the gateway: their claim decides, and whose their name is."""
-    preferred = cluster_view.preferred_view(parsed.accept)
-    is_metadata = preferred in cluster_view.METADATA
-    is_table = preferred == "Table"
-    include = parsed.query.first(_INCLUDE) or "Metadata"
+    # Of a Table, too; the API server makes metadata alone of no claim.
+    is_metadata = "PartialObjectMetadata" in parsed.accept
+    parsed = replace(parsed, accept=refusals.JSON) if is_metadata else parsed
     query, names = parsed.query, []
     selector = query.first("fieldSelector")
     if parsed.is_list and selector:
@@ -487,14 +484,11 @@ def _volumes(parsed: ParsedRequest) -> Forward:
         names = [term for term in terms if term.key == NAME_FIELD]
         others = ",".join(str(term) for term in terms if term.key != NAME_FIELD)
         query = query.with_values(fieldSelector=others or None)
-    if is_table:
+    if "as=Table" in parsed.accept:
         query = query.with_values(**{_INCLUDE: _WHOLE})
-    members = object_membership.volume_membership(
-        tuple(names), metadata_only=is_metadata or (is_table and include == "Metadata")
-    )
-    renamed = _METADATA_LISTS if is_metadata else {}
-    response = responses.response_to(parsed, members, hides_count=True, renamed_lists=renamed)
-    parsed = replace(parsed, query=query, accept=cluster_view.without_views(parsed.accept))
+    members = object_membership.volume_membership(tuple(names))
+    response = responses.response_to(parsed, members, hides_count=True)
+    parsed = replace(parsed, query=query)
     own = responses.filtered(parsed, response)
     if parsed.is_list:
         return own

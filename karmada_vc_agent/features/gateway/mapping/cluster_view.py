@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
@@ -121,11 +121,14 @@ FIELDS_OF_NAMESPACES = ("metadata.namespace", "involvedObject.namespace", "regar
 NAME_FIELD = "metadata.name"
 
 _FIELD_TERM = re.compile(r"(?P<key>[^=!]*)(?P<operator>!=|==|=)(?P<value>.*)", re.DOTALL)
-_LABEL_EQUALITY = re.compile(r"(?P<key>[^\s=!]+)\s*(?P<operator>!=|==|=)\s*(?P<value>\S*)")
-_LABEL_SET = re.compile(r"(?P<key>\S+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
+_LABELS = re.compile(
+    r"(?<![^\s,])(K\s*(?:!=|==?)\s*)([^\s,()]+)|(?<![^\s,])(K\s+(?:not)?in\s*\()([^()]*)".replace(
+        "K", re.escape(NAMESPACE_NAME_LABEL)
+    )
+)
+"""Terms about the name of a namespace: by equality, or by a set."""
 _FIELDS = re.compile(r"(?:\\.|[^,])+", re.DOTALL)
 """Terms between commas that are not escaped; empty ones are dropped, as by an API server."""
-_LABEL_MARK = re.compile(r"[(),]")
 
 MapName = Callable[[str], str]
 
@@ -228,54 +231,18 @@ def map_field_selector(selector: str, mappings: Mapping[str, MapName]) -> str:
 
 
 def map_label_selector(selector: str, map_namespace: MapName) -> str:
-    """Return a labelSelector with the values of `kubernetes.io/metadata.name` mapped.
+    """Return a labelSelector with the values of `kubernetes.io/metadata.name` mapped."""
 
-    Raises RefusalError if a term with that key cannot be read.
-    """
-    if NAMESPACE_NAME_LABEL not in selector:
-        return selector
-    return ",".join(_label_term(term, map_namespace) for term in _split_labels(selector))
+    def mapped(term: re.Match[str]) -> str:
+        names = map(str.strip, (term[2] or term[4]).split(","))
+        return (term[1] or term[3]) + ",".join(name and map_namespace(name) for name in names)
 
-
-def _split_labels(selector: str) -> Iterator[str]:
-    """Split at commas outside of parentheses."""
-    depth, start = 0, 0
-    for mark in _LABEL_MARK.finditer(selector):
-        if mark[0] != ",":
-            depth += 1 if mark[0] == "(" else -1
-        elif depth == 0:
-            yield selector[start : mark.start()]
-            start = mark.end()
-    yield selector[start:]
-
-
-def _label_term(term: str, map_namespace: MapName) -> str:
-    text = term.strip()
-    if NAMESPACE_NAME_LABEL not in text or text.lstrip("!").strip() == NAMESPACE_NAME_LABEL:
-        return term
-    match: Any = _LABEL_EQUALITY.fullmatch(text)
-    if match is not None:
-        value = match["value"]
-        if match["key"] == NAMESPACE_NAME_LABEL and value:
-            value = map_namespace(value)
-        return f"{match['key']}{match['operator']}{value}"
-    match = _LABEL_SET.fullmatch(text)
-    if match is None:
-        raise bad_request(f"invalid label selector: {text}")
-    values = [value.strip() for value in match["values"].split(",")]
-    if match["key"] == NAMESPACE_NAME_LABEL:
-        values = [map_namespace(value) if value else value for value in values]
-    return f"{match['key']} {match['operator']} ({','.join(values)})"
+    return _LABELS.sub(mapped, selector)
 
 
 _ANY = frozenset({"*/*", "application/*", ""})
-METADATA = ("PartialObjectMetadata", "PartialObjectMetadataList")
 _KEPT = ("as", "v", "g", "profile")
 """Parameters of a media type that go to the host."""
-_OTHERS_THAT_ARE_JSON = frozenset(
-    {"application/yaml", "text/yaml", "application/x-yaml", "text/plain"}
-)
-"""Types that an answer in JSON serves as well: JSON is YAML, and legible."""
 
 
 class _MediaType(NamedTuple):
@@ -302,25 +269,12 @@ def upstream_accept(accept: str) -> str | None:
     """Return the Accept for the host, JSON only; None: the client takes nothing of that (406)."""
     types: list[str] = []
     for name, parameters in parse_media_types(accept):
-        if name in _ANY or name in _OTHERS_THAT_ARE_JSON:
+        if name in _ANY:
             types.append(JSON)
         elif name == JSON:
             kept = {key: value for key, value in parameters.items() if key in _KEPT and value}
             types.append(str(_MediaType(JSON, kept)))
     return ",".join(dict.fromkeys(types)) or None
-
-
-def preferred_view(accept: str) -> str:
-    """Return what an upstream Accept prefers: Table, PartialObjectMetadata, its list, or ""."""
-    return next(parse_media_types(accept)).parameters.get("as", "")
-
-
-def without_views(accept: str) -> str:
-    """Return an upstream Accept that asks for whole objects, though still for a Table."""
-    types = parse_media_types(accept)
-    return (
-        ",".join(str(each) for each in types if each.parameters.get("as") not in METADATA) or JSON
-    )
 
 
 def media_type_of(content_type: str) -> str:

@@ -286,13 +286,10 @@ BINDINGS = ObjectFilter(_take_binding)
 """ClusterRoleBindings, read from what they became in the anchor."""
 
 
-def volume_membership(
-    names: tuple[FieldTerm, ...] = (), *, metadata_only: bool = False
-) -> ObjectFilter:
+def volume_membership(names: tuple[FieldTerm, ...] = ()) -> ObjectFilter:
     """Return that of PersistentVolumes: labelled, or bound to a claim of the virtual cluster.
 
-    names: terms of a fieldSelector on the virtual name. Whole objects are needed, so metadata_only
-    cuts them to what is requested.
+    names: terms of a fieldSelector on the virtual name.
     """
 
     def take(obj: Object, reader: ObjectReader) -> bool:
@@ -313,8 +310,6 @@ def volume_membership(
             reader.restore(obj)
         else:
             _restore_named(obj, reader)
-        if metadata_only:
-            _cut_to_metadata(obj)
         return True
 
     return ObjectFilter(take, _namespace_of_claim)
@@ -335,13 +330,6 @@ def unknown_namespaces(
         host for host in hosts if isinstance(virtual_namespace(view, host), Unknown)
     )
     return Unknown(unknown) if unknown else None
-
-
-def _cut_to_metadata(obj: Object) -> None:
-    """Make PartialObjectMetadata of an object, in place."""
-    for key in [key for key in obj if key != "metadata"]:
-        del obj[key]
-    obj["kind"], obj["apiVersion"] = "PartialObjectMetadata", "meta.k8s.io/v1"
 
 
 def _restore_named(obj: Object, reader: ObjectReader) -> None:

@@ -51,7 +51,7 @@ NAME = "kubernetes.io/metadata.name"
         ("app=web", "app=web"),
         ("app in (a, b),tier", "app in (a, b),tier"),
         (f"{NAME}=edge", f"{NAME}=EDGE"),
-        (f"{NAME} == edge , app=web", f"{NAME}==EDGE, app=web"),
+        (f"{NAME} == edge , app=web", f"{NAME} == EDGE , app=web"),
         (f"{NAME}!=edge", f"{NAME}!=EDGE"),
         (f"{NAME} in (edge,shop)", f"{NAME} in (EDGE,SHOP)"),
         (f"{NAME} notin ( edge , shop ),x", f"{NAME} notin (EDGE,SHOP),x"),
@@ -65,9 +65,8 @@ def test_label_with_the_namespace_is_mapped(selector: str, mapped: str) -> None:
 
 
 @pytest.mark.parametrize("selector", [f"{NAME} near edge", f"{NAME} in edge", f"{NAME} > (a"])
-def test_a_label_term_that_cannot_be_read_is_refused(selector: str) -> None:
-    with pytest.raises(RefusalError):
-        map_label_selector(selector, str.upper)
+def test_a_label_term_that_cannot_be_read_is_left_to_the_host(selector: str) -> None:
+    assert map_label_selector(selector, str.upper) == selector
 
 
 @pytest.mark.parametrize(
@@ -76,8 +75,8 @@ def test_a_label_term_that_cannot_be_read_is_refused(selector: str) -> None:
 )
 def test_a_label_term_is_read_in_one_go(selector: str) -> None:
     """To try where each gap might end took the square of its length: here, minutes."""
-    with pytest.raises(RefusalError):
-        map_label_selector(selector.format(gap=" " * 200_000, name=NAME), str.upper)
+    given = selector.format(gap=" " * 200_000, name=NAME)
+    assert map_label_selector(given, str) == given
 
 
 def test_a_name_in_a_selector_is_mapped_once() -> None:

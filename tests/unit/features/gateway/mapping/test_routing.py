@@ -430,7 +430,7 @@ def test_health_is_that_of_the_host(path: str) -> None:
             "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
         ),
         ("application/json;stream=watch;q=0.9", "application/json"),
-        ("application/yaml", "application/json"),
+        ("application/yaml", None),
         ("application/vnd.kubernetes.protobuf", None),
         ("application/cbor", None),
         ("image/png", None),
