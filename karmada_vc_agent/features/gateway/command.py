@@ -62,7 +62,7 @@ _log = logging.getLogger(__name__)
 GRACE_S = 15.0
 """How long requests in progress may take to end; tunnels are cut then."""
 LOOK_S = 10.0
-"""How often idle connections are closed, and the host is probed while no request goes to it."""
+"""How often connections that are kept open are closed, and the host is probed."""
 SWITCH_S = 0.0005
 """How long the loop waits, at each step, for a thread that translates; 5 ms is Python's own."""
 QPS, BURST = 50.0, 100
@@ -184,9 +184,9 @@ class _GatewayProcess:
                 stack.push_async_callback(runner.cleanup)
 
     async def _keep_up(self) -> None:
-        """Close idle connections, and probe the host while no request goes to it."""
+        """Close connections that are kept open, and probe the host."""
         while True:
-            self._requests.close_idle()
+            self._requests.close()
             try:
                 await self._client.request("GET", "/readyz", is_patient=False)
             except ApiError:

@@ -315,7 +315,8 @@ def _as_merge_patch(operations: Any, parsed: ParsedRequest) -> Object:
     Raises RefusalError: 400; 422 for what no merge patch says, such as parts of lists, or `test`.
     """
     merged: Object = {}
-    for operation in operations if isinstance(operations, list) else ("",):
+    listed: list[Any] = operations if isinstance(operations, list) else [None]
+    for operation in listed:
         kind, path = dig(operation, "op"), dig(operation, "path")
         if not isinstance(path, str) or not 0 < path.count("/") < OPERATION_STEPS_MAX:
             raise refusals.bad_request("the body is not a list of JSON patch operations")

@@ -284,8 +284,6 @@ def entries_of(decoded: Object) -> list[Object]:
 
 PAGE_ENTRIES = 500
 """Entries of a host page at most: most may be of others, and a page is decoded at once."""
-_SMALLER = {500: 50, 50: 5, 5: 1}
-"""Where entries are so large that a page is."""
 _GROWTH = 4
 """How much larger the next page is where one did not yield enough."""
 
@@ -293,8 +291,8 @@ _GROWTH = 4
 class JoinedPages:
     """The pages of one request: each is added, and what it yields is taken().
 
-    query: of the request, without `limit` and where to go on. limit: None = all there is, which is
-    sent page by page. token: of the host, where to begin. A page that yields too much is read
+    query: of the request, without `limit` and where to go on. limit: None = all there is.
+    token: of the host, where to begin. A page that yields too much is read
     again up to the last entry that is missing: a token of the host fits any size, and the first
     page, which has none, is no larger than the limit.
     """
@@ -329,23 +327,18 @@ class JoinedPages:
 
     def smaller(self) -> str | None:
         """Return the query of the same page with fewer entries; None: it has one."""
-        size = next((smaller for smaller in _SMALLER.values() if smaller < self._page), None)
-        if size is None:
+        if self._page == 1:
             return None
-        self._page = self._page_max = size
+        self._page = self._page_max = max(1, self._page // 10)
         return self.query()
 
-    def query(self, token: str = "") -> str:
-        """Return the query of the page at a token of the host, by default of the next one."""
+    def query(self) -> str:
+        """Return the query of the next page."""
         values: dict[str, str | None] = {"limit": str(self._page)}
-        if token := token or self._token:
-            values |= {"resourceVersion": None, "resourceVersionMatch": None, "continue": token}
+        if self._token:
+            unversioned = {"resourceVersion": None, "resourceVersionMatch": None}
+            values |= {**unversioned, "continue": self._token}
         return self._query.with_values(**values).encoded()
-
-    def ahead(self, decoded: Object) -> str | None:
-        """Return the query of the page behind one, before it is taken, where all are requested."""
-        token = text_at(decoded, "metadata", "continue")
-        return self.query(token) if self.is_whole and token else None
 
     def add(self, decoded: Object, view: View) -> str | Unknown | None:
         """Take one page; return the query of the next one, None: it is complete."""

@@ -55,7 +55,7 @@ from karmada_vc_agent.translation.context import ANCHOR_NAMESPACE
 from karmada_vc_agent.translation.kind_policy import RefusedError
 from karmada_vc_agent.translation.rbac import ACCESS_GROUP, KARMADA_USER, OPERATOR_USER, Callers
 
-VALID_FOR_S, INVALID_FOR_S = 10.0, 5.0
+VALID_FOR_S = 10.0
 KEPT_TOKENS = 1024
 VOUCHED_FOR_S = 600.0
 """How long a token that was valid does not wait behind guessed ones."""
@@ -174,8 +174,7 @@ class Reviews:
 
     def __init__(self, ask: Ask, clock: Callable[[], float]) -> None:
         self._ask = ask
-        self._valid: TTLCache[str, str] = TTLCache(KEPT_TOKENS, VALID_FOR_S, timer=clock)
-        self._invalid: TTLCache[str, None] = TTLCache(KEPT_TOKENS, INVALID_FOR_S, timer=clock)
+        self._accounts: TTLCache[str, str] = TTLCache(KEPT_TOKENS, VALID_FOR_S, timer=clock)
         self._vouched: TTLCache[str, None] = TTLCache(KEPT_TOKENS, VOUCHED_FOR_S, timer=clock)
         self._slots = defaultdict[bool, asyncio.Semaphore](
             partial(asyncio.Semaphore, REVIEWS_AT_ONCE)
@@ -191,9 +190,7 @@ class Reviews:
         Raises RefusalError.
         """
         key = digest(token)
-        if key in self._invalid:
-            return ""
-        if (account := self._valid.get(key)) is not None:
+        if (account := self._accounts.get(key)) is not None:
             return account
         is_vouched = key in self._vouched
         if self._waiting[is_vouched] >= REVIEWS_WAITING:
@@ -204,10 +201,10 @@ class Reviews:
                 account = await self._review(token)
         finally:
             self._waiting[is_vouched] -= 1
+        self._accounts[key] = account
         if account:
-            self._valid[key], self._vouched[key] = account, None
+            self._vouched[key] = None
         else:
-            self._invalid[key] = None
             self._vouched.pop(key, None)
         return account
 
