@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from msgspec.structs import replace
 
 from karmada_vc_agent.commands import shared
@@ -206,9 +204,7 @@ class _GatewayProcess:
 
     def _sealer(self) -> Sealer:
         """Return what seals tokens; without a key of the agent, one of this process does."""
-        key = self.state.sealing_key or self._own_key
-        stretched = HKDF(hashes.SHA256(), SEALER_KEY_BYTES, salt=None, info=b"continue tokens")
-        return Sealer(stretched.derive(key))
+        return Sealer(self.state.sealing_key or self._own_key)
 
 
 async def _take_any(_: tuple[VirtualCluster, ...]) -> None:

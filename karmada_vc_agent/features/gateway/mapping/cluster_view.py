@@ -282,8 +282,8 @@ def media_type_of(content_type: str) -> str:
     return next(parse_media_types(content_type)).name
 
 
-SEALER_KEY_BYTES = 64
-"""Length of the key in the host Secret; AES-SIV with 256 bits."""
+SEALER_KEY_BYTES = 32
+"""Length of the key in the host Secret; two keys of AES, for AES-SIV."""
 
 
 class Sealer:
