@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import NamedTuple, Protocol
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -112,7 +112,6 @@ def _decoded_segment(raw: str) -> str:
     return segment
 
 
-_PAIR = re.compile(r"(?:[A-Za-z0-9\-._~!$'()*,;:@/?=\[\]+]|%[0-9A-Fa-f]{2})*")
 _FALSE = frozenset({"false", "0"})
 _SAFE_IN_QUERIES = ":@~!$'()*,/"
 
@@ -140,23 +139,15 @@ class Query(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> "Query":
-        """Parse a query as received. Raises RefusalError."""
-        pairs = []
-        for pair in text.split("&") if text else ():
-            if not _PAIR.fullmatch(pair):
-                raise bad_request("the query has characters that must be encoded")
-            if ";" in pair:
-                raise bad_request("the query must separate parameters by &")
-            key, _, value = pair.partition("=")
-            pairs.append((_decoded_parameter(key), _decoded_parameter(value)))
-        return cls(tuple(pairs))
+        """Parse a query as received: what is sent is made of this. Raises RefusalError."""
+        try:
+            return cls(tuple(parse_qsl(text, keep_blank_values=True, errors="strict")))
+        except ValueError as error:
+            raise bad_request("the query is not UTF-8") from error
 
     def encoded(self) -> str:
         """Return the query for a request."""
-        return "&".join(
-            f"{quote(key, safe=_SAFE_IN_QUERIES)}={quote(value, safe=_SAFE_IN_QUERIES)}"
-            for key, value in self.pairs
-        )
+        return urlencode(self.pairs, safe=_SAFE_IN_QUERIES, quote_via=quote)
 
     def first(self, key: str) -> str | None:
         """Return the first value of a parameter, the one that an API server reads."""
@@ -177,16 +168,6 @@ class Query(Struct, frozen=True):
         """Return the query with each value of a parameter changed."""
         pairs = ((name, change(value) if name == key else value) for name, value in self.pairs)
         return structs.replace(self, pairs=tuple(pairs))
-
-
-def _decoded_parameter(text: str) -> str:
-    try:
-        decoded = unquote_to_bytes(text.replace("+", " ")).decode()
-    except UnicodeDecodeError as error:
-        raise bad_request("the query is not UTF-8") from error
-    if "\x00" in decoded:
-        raise bad_request("the query has a zero byte")
-    return decoded
 
 
 # --- selectors --------------------------------------------------------------------------
