@@ -39,9 +39,8 @@ from karmada_vc_agent.model.objects import Object, annotations_of, dig
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
 from karmada_vc_agent.model.vocabulary import NAMESPACE_NAME_LABEL
 from karmada_vc_agent.translation import own_steps
-from karmada_vc_agent.translation.kind_policy import RefusedError
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
-from karmada_vc_agent.translation.rbac import CONVERTED_PREFIX, Callers
+from karmada_vc_agent.translation.rbac import CONVERTED_PREFIX
 from karmada_vc_agent.translation.rbac_rules import restore_written
 from karmada_vc_agent.translation.translate import claimed_namespace
 
@@ -52,7 +51,6 @@ _OF_ITS_END = ("finalizers", "ownerReferences")
 """What would keep a namespace on the host that its virtual cluster, or the agent, deleted."""
 _KEPT = (*_OF_ITS_END, "managedFields")
 """What writes leave as the host has it."""
-_DIRECTIVES = "$"
 _NAME_MAX_LENGTH = 63
 
 
@@ -126,7 +124,6 @@ def replaced_namespace(body: Object, live: Object, parsed: ParsedRequest) -> Wri
 
 def _merged(body: Object, live: Object, parsed: ParsedRequest) -> Written:
     _check_name(body, parsed)
-    _refuse_directives(body, parsed)
     _refuse_its_end(body, live, parsed)
     written = _without_ends(bodies.part(body, parsed))
     pairs, dropped = _tenants(body, live, parsed)
@@ -244,38 +241,21 @@ def _without_ends(obj: Object) -> Object:
     return kept
 
 
-def _refuse_directives(body: Object, parsed: ParsedRequest) -> None:
-    """Refuse a patch that replaces, or removes, more than single keys."""
-    metadata = body.get("metadata")
-    maps = {f"metadata.{each}": dig(metadata, each) for each in _MAPS}
-    for where, value in {"": body, "metadata": metadata, **maps}.items():
-        if isinstance(value, dict) and any(str(key).startswith(_DIRECTIVES) for key in value):
-            raise parsed.invalid(where, "must not be replaced as a whole by a patch")
-    for each in _MAPS:
-        if isinstance(metadata, dict) and metadata.get(each, {}) is None:
-            raise parsed.invalid(f"metadata.{each}", "must not be removed")
-
-
 _WRITES = frozenset({"create", "update", "patch", "delete"})
-_RULES = "SelfSubjectRulesReview"
 _ATTRIBUTES = "resourceAttributes"
-_CALLERS = frozenset({"SubjectAccessReview", "LocalSubjectAccessReview"})
 
 
 def review_for_host(body: Object, parsed: ParsedRequest) -> Object:
-    """Return a review with names of the host. Raises RefusalError: 400, 403."""
+    """Return a review with names of the host. Raises RefusalError: 400."""
     sent = dig(body, "spec")
     if not isinstance(sent, dict):
         raise refusals.bad_request("spec is not a map")
-    view, spec = parsed.view, dict(sent)
-    if parsed.info.kind == _RULES:
-        spec["namespace"] = _host_namespace(spec.get("namespace"), view)
-    attributes = spec.get(_ATTRIBUTES)
-    if isinstance(attributes, dict):
-        spec[_ATTRIBUTES] = _attributes(attributes, view)
-    if parsed.info.kind in _CALLERS:
-        _map_callers(spec, view)
-    return {**bodies.in_namespace_only(body, parsed), "spec": spec}
+    spec = dict(sent)
+    if parsed.info.kind == "SelfSubjectRulesReview":
+        spec["namespace"] = _host_namespace(spec.get("namespace"), parsed.view)
+    if isinstance(spec.get(_ATTRIBUTES), dict):
+        spec[_ATTRIBUTES] = _attributes(spec[_ATTRIBUTES], parsed.view)
+    return {**body, "spec": spec}
 
 
 def _attributes(sent: Object, view: View) -> Object:
@@ -307,26 +287,6 @@ def _host_namespace(namespace: Any, view: View) -> str:
     return object_membership.host_namespace(view, str(namespace)) if namespace else view.anchor
 
 
-def _map_callers(spec: Object, view: View) -> None:
-    """Map user and groups as those of a request are (G-21). Raises RefusalError: 403."""
-    callers = Callers(view.name, view.context().names())
-    groups = spec.get("groups")
-    try:
-        if isinstance(spec.get("user"), str) and spec["user"]:
-            spec["user"] = callers.user(spec["user"])
-        mapped = [
-            callers.everyone if group == "system:authenticated" else callers.group(str(group))
-            for group in (groups if isinstance(groups, list) else ())
-        ]
-    except RefusedError as error:
-        raise refusals.forbidden(error.refusal.detail) from error
-    spec["groups"] = list(dict.fromkeys((*mapped, callers.everyone)))
-
-
-_BY_THE_GATEWAY = "SubjectAccessReview"
-"""Asks about others, which needs a right that tenants have in their cluster only."""
-
-
 class _OfReview(Response):
     """The answer to a review; sent: the question of the client."""
 
@@ -350,10 +310,6 @@ class _OfReview(Response):
                 if isinstance(names, list):
                     rule["resourceNames"] = [reader.text(str(name)) for name in names]
         decoded["spec"] = dig(self._sent, "spec")
-        metadata = decoded.get("metadata")
-        if isinstance(metadata, dict) and "namespace" in metadata:
-            sent = dig(self._sent, "metadata", "namespace")
-            metadata["namespace"] = sent or metadata["namespace"]
         return decoded
 
 
@@ -361,22 +317,14 @@ def plan_review(parsed: ParsedRequest) -> Forward:
     """Return what becomes of a question about rights. Raises RefusalError."""
     if parsed.verb != "create" or parsed.name:
         raise refusals.method_not_allowed()
-    host = ""
-    if parsed.info.namespaced:
-        claimed = object_membership.claimed_namespace(parsed.view, parsed.namespace)
-        if claimed is None:
-            raise refusals.namespace_not_found(parsed.namespace)
-        host = claimed
     request = parsed.request
     sent = bodies.as_object(bodies.decode(request.body, request.content_type))
-    is_gateways = parsed.info.kind == _BY_THE_GATEWAY
     return responses.forward(
         parsed,
-        structs.replace(parsed.path, namespace=host),
+        parsed.path,
         _OfReview(sent),
-        body=bodies.encode(review_for_host(sent, replace(parsed, host_namespace=host))),
+        body=bodies.encode(review_for_host(sent, parsed)),
         content_type=refusals.JSON,
-        authorize=parsed.attributes if is_gateways else None,
     )
 
 
@@ -541,9 +489,11 @@ def _write_namespace(parsed: ParsedRequest) -> Forward:
             parsed, path, response, body=body, content_type=content_type, authorize=right
         )
     if parsed.verb == "patch":
-        content_type, changed = bodies.decoded_patch(parsed)
-        change = _applied if content_type == bodies.APPLY else _merged
-        written = change(changed, live, parsed)
+        kind, changed = bodies.decoded_patch(parsed)
+        is_applied = kind == bodies.APPLY
+        written = (_applied if is_applied else _merged)(changed, live, parsed)
+        # A strategic one could replace all that is not in it; here both mean the same.
+        content_type = kind if is_applied else bodies.MERGE[0]
     else:
         sent = bodies.as_object(bodies.decode(request.body, request.content_type))
         written, content_type = replaced_namespace(sent, live, parsed), refusals.JSON

@@ -456,12 +456,11 @@ class KindScope(Enum):
     VOLUMES = "by the label, or by the namespace of their claim; read only"
     BINDINGS = "by their RoleBindings in the anchor; read only"
     SHARED = "shared by all; read only"
-    REVIEW = "questions about rights, which are mapped"
+    REVIEW = "questions about the own rights, which are mapped"
     SELF_REVIEW = "the question who one is, which the gateway answers"
     DENIED = "not at all"
 
 
-_AUTHORIZATION = "authorization.k8s.io"
 SCOPE_OF_KIND: Mapping[GroupKind, KindScope] = {
     vocabulary.NAMESPACE: KindScope.NAMESPACES,
     GroupKind("", "Node"): KindScope.NODES,
@@ -469,10 +468,8 @@ SCOPE_OF_KIND: Mapping[GroupKind, KindScope] = {
     vocabulary.PERSISTENT_VOLUME: KindScope.VOLUMES,
     vocabulary.CLUSTER_ROLE_BINDING: KindScope.BINDINGS,
     GroupKind("storage.k8s.io", "CSIDriver"): KindScope.SHARED,
-    GroupKind(_AUTHORIZATION, "SelfSubjectAccessReview"): KindScope.REVIEW,
-    GroupKind(_AUTHORIZATION, "SelfSubjectRulesReview"): KindScope.REVIEW,
-    GroupKind(_AUTHORIZATION, "SubjectAccessReview"): KindScope.REVIEW,
-    GroupKind(_AUTHORIZATION, "LocalSubjectAccessReview"): KindScope.REVIEW,
+    GroupKind("authorization.k8s.io", "SelfSubjectAccessReview"): KindScope.REVIEW,
+    GroupKind("authorization.k8s.io", "SelfSubjectRulesReview"): KindScope.REVIEW,
     GroupKind("authentication.k8s.io", "SelfSubjectReview"): KindScope.SELF_REVIEW,
     # Works may not contain these; in namespaces they are read.
     GroupKind("", "Event"): KindScope.NAMESPACED,

@@ -16,7 +16,7 @@ from karmada_vc_agent.features.gateway.mapping import (
     responses,
 )
 from karmada_vc_agent.features.gateway.mapping.bodies import body_for
-from karmada_vc_agent.features.gateway.mapping.cluster_plans import plan_cluster_scoped, plan_review
+from karmada_vc_agent.features.gateway.mapping.cluster_plans import plan_cluster_scoped
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     KindScope,
     ParsedRequest,
@@ -265,8 +265,6 @@ def _resource(
     scope = scope_of(info, view)
     if not info.namespaced:
         return plan_cluster_scoped(parsed, scope)
-    if scope is KindScope.REVIEW:
-        return plan_review(parsed)
     if scope is KindScope.DENIED:
         raise parsed.refuse("it is not available in this cluster")
     return plan_namespaced(parsed)

@@ -19,7 +19,6 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
 )
 from karmada_vc_agent.features.gateway.mapping.decoding import PartialDecoder
 from karmada_vc_agent.features.gateway.mapping.object_membership import (
-    SHARED_OBJECTS,
     ObjectFilter,
     ObjectReader,
     is_readable,
@@ -29,7 +28,6 @@ from karmada_vc_agent.features.gateway.mapping.object_membership import (
 from karmada_vc_agent.features.gateway.mapping.refusals import Attributes, KindInfo, RefusalError
 from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import GroupKind, Object, dig, maps_at, text_at
-from karmada_vc_agent.model.virtual_cluster import Guard
 from karmada_vc_agent.model.vocabulary import BUILT_INS
 
 _SUBJECTS = ("Role", "Users", "Groups", "ServiceAccounts")
@@ -73,8 +71,7 @@ def objects_of(table: Object) -> list[Object]:
     return [obj for obj in objects if isinstance(obj, dict)]
 
 
-_BOOKMARK, _ERROR, _MODIFIED, _DELETED = "BOOKMARK", "ERROR", "MODIFIED", "DELETED"
-_IDENTITY = ("name", "uid", "resourceVersion", "creationTimestamp")
+_BOOKMARK, _ERROR = "BOOKMARK", "ERROR"
 
 
 class Response:
@@ -206,10 +203,7 @@ class OfResource(Response):
             return self._map_table_event(decoded, obj, view)
         if kind == _BOOKMARK:
             return decoded
-        mapped = self._take(obj, decoded, view)
-        if mapped is None and kind == _MODIFIED and self.members is SHARED_OBJECTS:
-            return self._deleted(obj, view)
-        return mapped
+        return self._take(obj, decoded, view)
 
     def _map_table_event(
         self, decoded: Object, table: Object, view: View
@@ -225,19 +219,6 @@ class OfResource(Response):
         self._are_columns_shown = True
         self._strip(table)
         return decoded
-
-    def _deleted(self, obj: Object, view: View) -> Object | None:
-        """Return that a shared object was deleted, for one that may have left in Strict.
-
-        An event does not say whose the object was before. It is one of the names that the virtual
-        cluster is given (SharedKinds), so that nothing is said of the objects of others.
-        """
-        name = f"{self.info.group}/{self.info.kind}/{text_at(obj, 'metadata', 'name')}"
-        if view.context().refuses(Guard.SHARED_KINDS, name):
-            return None
-        metadata = {key: obj["metadata"][key] for key in _IDENTITY if key in obj["metadata"]}
-        head = {key: obj[key] for key in ("apiVersion", "kind") if key in obj}
-        return {"type": _DELETED, "object": {**head, "metadata": metadata}}
 
     def _take(self, obj: Object, whole: Object, view: View) -> Object | Unknown | None:
         """Map one object, and return what it is in, or is itself; None: it is not shown."""

@@ -20,6 +20,8 @@ AGGREGATED = (
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 )
 HIDDEN = {
+    "SubjectAccessReview",
+    "LocalSubjectAccessReview",
     "ComponentStatus",
     "CSINode",
     "CertificateSigningRequest",

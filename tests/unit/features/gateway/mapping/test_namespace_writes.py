@@ -123,12 +123,18 @@ def test_an_applied_namespace_is_created_or_patched(branch: FakeView) -> None:
         (MERGE, {"metadata": {"annotations": None}}),
         (STRATEGIC, {"metadata": {"labels": {"$patch": "replace"}}}),
         (STRATEGIC, {"metadata": {"$patch": "replace", "name": "edge"}}),
-        (STRATEGIC, {"metadata": {"annotations": {"$retainKeys": ["a"]}}}),
+        (STRATEGIC, {"$patch": "replace"}),
+        (STRATEGIC, {"$patch": "delete"}),
         (JSON_PATCH, [{"op": "remove", "path": "/metadata/labels"}]),
     ],
 )
-def test_a_patch_that_takes_our_marks_is_refused(branch: FakeView, kind: str, patch: Any) -> None:
-    assert refused(branch, "PATCH", f"{PATH}/edge", patch, content_type=kind).code == 422
+def test_no_patch_takes_our_marks(branch: FakeView, kind: str, patch: Any) -> None:
+    """As a merge patch: directives of a strategic one mean nothing then."""
+    planned = forwarded(branch, "PATCH", f"{PATH}/edge", patch, content_type=kind)
+    assert planned.content_type == MERGE
+    written = sent(planned).get("metadata", {})
+    assert all(written.get(each, {}) is not None for each in ("labels", "annotations"))
+    assert vocabulary.CLUSTER_LABEL not in str(written)
 
 
 def test_only_what_the_agent_made_is_deleted(branch: FakeView) -> None:
@@ -232,11 +238,6 @@ def test_a_json_patch_is_a_merge_patch(branch: FakeView) -> None:
     assert sent(patched("/metadata/managedFields")) == {}
     assert patched("/metadata/finalizers").code == 403
     assert patched("/spec/finalizers").code == 403
-
-
-@pytest.mark.parametrize("body", [{"$patch": "replace"}, {"$patch": "delete"}])
-def test_a_directive_for_the_whole_is_refused(branch: FakeView, body: Object) -> None:
-    assert refused(branch, "PATCH", f"{PATH}/edge", body, content_type=STRATEGIC).code == 422
 
 
 def test_taken_names_are_reported_to_writers_only(branch: FakeView) -> None:

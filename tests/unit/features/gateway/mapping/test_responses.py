@@ -435,41 +435,6 @@ def test_what_only_others_share_is_not_shown_in_strict(
     assert (got is not None) == is_shown
 
 
-@pytest.mark.parametrize(
-    ("kind", "allow", "is_reported"),
-    [
-        ("MODIFIED", "storage.k8s.io/StorageClass/fast", True),
-        ("MODIFIED", "storage.k8s.io/StorageClass/other", False),
-        ("DELETED", "storage.k8s.io/StorageClass/fast", False),
-    ],
-)
-def test_a_shared_object_that_leaves_is_deleted_in_a_watch_in_strict(
-    branch: FakeView, kind: str, allow: str, is_reported: bool
-) -> None:
-    branch = replace(
-        branch,
-        settings=replace(branch.settings, tenancy="Strict"),
-        vc_fields={"allow": (allow,)},
-    )
-    response = forwarded(
-        branch, "GET", "/apis/storage.k8s.io/v1/storageclasses", query="watch=1"
-    ).response
-    metadata: Object = {"name": "fast", "uid": "u", "resourceVersion": "7"}
-    marks: Object = {
-        "labels": {vocabulary.SHARED_LABEL: "true"},
-        "annotations": {vocabulary.OWNERS_ANNOTATION: '{"branch-b":"1"}'},
-    }
-    head = {"kind": "StorageClass", "apiVersion": "storage.k8s.io/v1"}
-    sent = {"type": kind, "object": {**head, "metadata": {**metadata, **marks}, "parameters": {}}}
-    sieve = response.decoder(branch)
-    mapped = response.map(sieve.event(orjson.dumps(sent)), branch)
-    if not is_reported:
-        assert mapped is None
-    else:
-        event = orjson.loads(sieve.encoded(mapped))
-        assert event == {"type": "DELETED", "object": {**head, "metadata": metadata}}
-
-
 def test_events_name_virtual_namespaces(branch: FakeView) -> None:
     """G-49."""
     planned = forwarded(branch, "GET", "/api/v1/namespaces/edge/events")
