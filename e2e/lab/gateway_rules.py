@@ -16,7 +16,7 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
 )
 from karmada_vc_agent.features.gateway.mapping.plan import plan
 from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo, RefusalError
-from karmada_vc_agent.features.gateway.mapping.responses import PAGES_MAX, Forward, PlanAnswer
+from karmada_vc_agent.features.gateway.mapping.responses import PAGES_MAX, Forward
 from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import parse_api_version
 from tests.fakes.gateway_view import Asker, FakeHost, FakeView
@@ -105,8 +105,6 @@ class Rules:
         planned = plan(request, Asker(), self.view)
         if isinstance(planned, RefusalError):
             return Answered(planned.code, planned.status())
-        if isinstance(planned, PlanAnswer):
-            return Answered(planned.code, planned.body.decode())
         return self._forward(planned)
 
     def _forward(self, planned: Forward) -> Answered:

@@ -15,7 +15,7 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
 )
 from karmada_vc_agent.features.gateway.mapping.plan import plan
 from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo, RefusalError
-from karmada_vc_agent.features.gateway.mapping.responses import Forward, Plan, PlanAnswer
+from karmada_vc_agent.features.gateway.mapping.responses import Forward, Plan
 from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import (
@@ -128,7 +128,6 @@ class FakeView:
     name: str = "branch-a"
     nodes: tuple[str, ...] = ("node-1",)
     vc_fields: Mapping[str, Any] = field(default_factory=dict)
-    is_alive: bool = True
     settings: TranslationSettings = field(default_factory=TranslationSettings)
 
     @property
@@ -193,9 +192,6 @@ class FakeView:
     def sealer(self) -> Sealer:
         return SEALER
 
-    def host_is_alive(self) -> bool:
-        return self.is_alive
-
 
 class Asker(Caller, frozen=True):
     """A client, by its own names."""
@@ -244,13 +240,6 @@ def refused(
     """Plan a request that must be refused."""
     found = asked(view, method, path, body, query, **fields)
     assert isinstance(found, RefusalError), found
-    return found
-
-
-def answered(view: FakeView, method: str, path: str, body: object = None) -> PlanAnswer:
-    """Plan a request that the gateway must answer itself."""
-    found = asked(view, method, path, body)
-    assert isinstance(found, PlanAnswer), found
     return found
 
 

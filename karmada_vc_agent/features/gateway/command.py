@@ -6,7 +6,6 @@ import os
 import signal
 import ssl
 import sys
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -31,7 +30,6 @@ from karmada_vc_agent.features.gateway.server.host_requests import HostRequests
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import BearerReview
-from karmada_vc_agent.kube.errors import ApiError, KubeError
 from karmada_vc_agent.kube.flows import Supervisor
 from karmada_vc_agent.kube.https import ServingCertificate
 from karmada_vc_agent.kube.kubeconfig import (
@@ -59,8 +57,8 @@ _log = logging.getLogger(__name__)
 
 GRACE_S = 15.0
 """How long requests in progress may take to end; tunnels are cut then."""
-LOOK_S = 10.0
-"""How often connections that are kept open are closed, and the host is probed."""
+KEPT_S = 30.0
+"""How long connections to the host are kept open."""
 SWITCH_S = 0.0005
 """How long the loop waits, at each step, for a thread that translates; 5 ms is Python's own."""
 QPS, BURST = 50.0, 100
@@ -182,18 +180,10 @@ class _GatewayProcess:
                 stack.push_async_callback(runner.cleanup)
 
     async def _keep_up(self) -> None:
-        """Close connections that are kept open, and probe the host."""
+        """Close connections that are kept open: API servers close what is idle for 90 s."""
         while True:
+            await asyncio.sleep(KEPT_S)
             self._requests.close()
-            try:
-                await self._client.request("GET", "/readyz", is_patient=False)
-            except ApiError:
-                self._requests.answered_at = time.monotonic()
-            except KubeError as error:
-                _log.debug("The host does not answer", extra={"reason": str(error)})
-            else:
-                self._requests.answered_at = time.monotonic()
-            await asyncio.sleep(LOOK_S)
 
     def _served(self, settings: AgentConfig) -> None:
         self.state.file.replace_all(settings.virtual_clusters)

@@ -252,18 +252,10 @@ class ClusterView(View):
     counts that is deleted, as for the last events of its objects.
     """
 
-    def __init__(
-        self,
-        state: HostState,
-        sealer: Sealer,
-        vc: VirtualCluster,
-        *,
-        host_is_alive: bool,
-    ) -> None:
+    def __init__(self, state: HostState, sealer: Sealer, vc: VirtualCluster) -> None:
         self._state = state
         self._sealer = sealer
         self._vc = vc
-        self._host_is_alive = host_is_alive
         self._context: tuple[object, TranslationContext] | None = None
         self._pinned: TranslationContext | None = None
         self.missed_kind = False
@@ -337,6 +329,3 @@ class ClusterView(View):
 
     def sealer(self) -> Sealer:
         return self._sealer
-
-    def host_is_alive(self) -> bool:
-        return self._host_is_alive

@@ -30,7 +30,6 @@ from karmada_vc_agent.features.gateway.mapping.object_membership import ObjectFi
 from karmada_vc_agent.features.gateway.mapping.refusals import Attributes, RefusalError
 from karmada_vc_agent.features.gateway.mapping.responses import (
     Forward,
-    PlanAnswer,
     Response,
     is_status,
 )
@@ -247,7 +246,9 @@ _ATTRIBUTES = "resourceAttributes"
 
 def review_for_host(body: Object, parsed: ParsedRequest) -> Object:
     """Return a review with names of the host. Raises RefusalError: 400."""
-    sent = dig(body, "spec")
+    sent = body.get("spec")
+    if sent is None and parsed.info.kind == "SelfSubjectReview":
+        return body
     if not isinstance(sent, dict):
         raise refusals.bad_request("spec is not a map")
     spec = dict(sent)
@@ -309,7 +310,12 @@ class _OfReview(Response):
                 names = dig(rule, "resourceNames")
                 if isinstance(names, list):
                     rule["resourceNames"] = [reader.text(str(name)) for name in names]
-        decoded["spec"] = dig(self._sent, "spec")
+            if isinstance(user := status.get("userInfo"), dict):
+                reader.text_in(user, "username")
+                groups = [reader.text(str(group)) for group in user.get("groups") or ()]
+                user["groups"] = list(dict.fromkeys(groups))
+        if "spec" in self._sent:
+            decoded["spec"] = self._sent["spec"]
         return decoded
 
 
@@ -328,20 +334,6 @@ def plan_review(parsed: ParsedRequest) -> Forward:
     )
 
 
-def plan_self_review(parsed: ParsedRequest) -> PlanAnswer:
-    """Answer who the client is, by its own names. Raises RefusalError."""
-    if parsed.verb != "create":
-        raise refusals.method_not_allowed()
-    user: Object = {"username": parsed.identity.user, "groups": list(parsed.identity.groups)}
-    review = {
-        "kind": parsed.info.kind,
-        "apiVersion": parsed.info.gvk.api_version,
-        "metadata": {"creationTimestamp": None},
-        "status": {"userInfo": user},
-    }
-    return PlanAnswer(201, refusals.JSON, bodies.encode(review))
-
-
 _NO_NODE = "kubernetes.io/hostname,!kubernetes.io/hostname"
 _READ_ONLY = "it is read only in this cluster"
 _INCLUDE, _WHOLE = "includeObject", "Object"
@@ -349,7 +341,7 @@ _BINDING_LISTS = {"RoleBindingList": {"kind": "ClusterRoleBindingList"}}
 """Kind of a list on the host -> its type for the client."""
 
 
-def plan_cluster_scoped(parsed: ParsedRequest, scope: KindScope) -> Forward | PlanAnswer:
+def plan_cluster_scoped(parsed: ParsedRequest, scope: KindScope) -> Forward:
     """Return what becomes of a request for a cluster-scoped resource. Raises RefusalError."""
     if scope is KindScope.DENIED:
         raise parsed.refuse("it is not available in this cluster")
@@ -548,7 +540,7 @@ def _written(
     return structs.replace(forwarded, warnings=warnings)
 
 
-_PLANS: Mapping[KindScope, Callable[[ParsedRequest], Forward | PlanAnswer]] = {
+_PLANS: Mapping[KindScope, Callable[[ParsedRequest], Forward]] = {
     KindScope.NAMESPACES: _namespaces,
     KindScope.NODES: _nodes,
     KindScope.RENAMED: _renamed,
@@ -556,6 +548,5 @@ _PLANS: Mapping[KindScope, Callable[[ParsedRequest], Forward | PlanAnswer]] = {
     KindScope.BINDINGS: _bindings,
     KindScope.SHARED: _shared,
     KindScope.REVIEW: plan_review,
-    KindScope.SELF_REVIEW: plan_self_review,
 }
 """Scope -> its rule, for verbs that it allows."""

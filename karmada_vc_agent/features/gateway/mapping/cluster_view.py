@@ -334,7 +334,6 @@ class ResponseKind(StrEnum):
     OBJECT = "object"
     LIST = "list"
     WATCH = "watch"
-    DISCOVERY = "discovery"
 
 
 class View(Protocol):
@@ -374,9 +373,6 @@ class View(Protocol):
 
     def sealer(self) -> Sealer:
         """Return what seals `continue` tokens; its key is shared by all replicas (G-40a)."""
-
-    def host_is_alive(self) -> bool:
-        """Whether the host answered in the last 30 s."""
 
 
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
@@ -456,8 +452,7 @@ class KindScope(Enum):
     VOLUMES = "by the label, or by the namespace of their claim; read only"
     BINDINGS = "by their RoleBindings in the anchor; read only"
     SHARED = "shared by all; read only"
-    REVIEW = "questions about the own rights, which are mapped"
-    SELF_REVIEW = "the question who one is, which the gateway answers"
+    REVIEW = "questions about oneself, which are mapped"
     DENIED = "not at all"
 
 
@@ -470,7 +465,7 @@ SCOPE_OF_KIND: Mapping[GroupKind, KindScope] = {
     GroupKind("storage.k8s.io", "CSIDriver"): KindScope.SHARED,
     GroupKind("authorization.k8s.io", "SelfSubjectAccessReview"): KindScope.REVIEW,
     GroupKind("authorization.k8s.io", "SelfSubjectRulesReview"): KindScope.REVIEW,
-    GroupKind("authentication.k8s.io", "SelfSubjectReview"): KindScope.SELF_REVIEW,
+    GroupKind("authentication.k8s.io", "SelfSubjectReview"): KindScope.REVIEW,
     # Works may not contain these; in namespaces they are read.
     GroupKind("", "Event"): KindScope.NAMESPACED,
     GroupKind("events.k8s.io", "Event"): KindScope.NAMESPACED,
@@ -489,7 +484,6 @@ _READING = frozenset({"get", "list", "watch"})
 _VERBS_OF_SCOPE: Mapping[KindScope, frozenset[str]] = {
     KindScope.NAMESPACES: _READING | {"create", "delete", "patch", "update"},
     KindScope.REVIEW: frozenset({"create"}),
-    KindScope.SELF_REVIEW: frozenset({"create"}),
     KindScope.DENIED: frozenset(),
 }
 """Verbs that are allowed, else reading; of NAMESPACED, host RBAC decides."""
@@ -508,18 +502,6 @@ def scope_of(info: KindInfo, view: View) -> KindScope:
     return _OF_POLICY.get(policy, KindScope.DENIED)
 
 
-def is_kind_shown(info: KindInfo, view: View) -> bool:
-    """Whether discovery shows a resource (5.5)."""
-    return scope_of(info, view) is not KindScope.DENIED
-
-
 def scope_allows(scope: KindScope, verb: str) -> bool:
     """Whether a verb is allowed at all."""
     return scope is KindScope.NAMESPACED or verb in _VERBS_OF_SCOPE.get(scope, _READING)
-
-
-def is_subresource_shown(scope: KindScope, info: KindInfo, subresource: str) -> bool:
-    """Whether discovery shows a subresource."""
-    if (info.group, info.plural, subresource) in DENIED_SUBRESOURCES:
-        return False
-    return scope is KindScope.NAMESPACED

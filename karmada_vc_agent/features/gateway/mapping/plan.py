@@ -22,7 +22,6 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     ParsedRequest,
     Query,
     RequestPath,
-    ResponseKind,
     View,
     VirtualRequest,
     parse_path,
@@ -33,15 +32,12 @@ from karmada_vc_agent.features.gateway.mapping.object_membership import (
     NOWHERE,
     in_namespaces,
 )
-from karmada_vc_agent.features.gateway.mapping.refusals import Attributes, KindInfo, RefusalError
+from karmada_vc_agent.features.gateway.mapping.refusals import Attributes, RefusalError
 from karmada_vc_agent.features.gateway.mapping.responses import (
     Forward,
     Plan,
-    PlanAnswer,
     Response,
-    is_status,
 )
-from karmada_vc_agent.model.objects import Object, dig, maps_at, parse_api_version, text_at
 
 _STREAMS = frozenset({("pods", each) for each in ("exec", "attach", "portforward", "log")})
 _PROXIES = frozenset({("pods", "proxy"), ("services", "proxy")})
@@ -131,107 +127,13 @@ def _all_namespaces(parsed: ParsedRequest) -> Forward:
     return responses.filtered(parsed, response)
 
 
-class _DiscoveryResponse(Response):
-    """The answer to a request for discovery, in any of its forms."""
-
-    kind = ResponseKind.DISCOVERY
-
-    def map(self, decoded: Object, view: View) -> Object | None:
-        """Remove, in place, what is not shown."""
-        if is_status(decoded):
-            return self.map_status(decoded, view)
-        if "serverAddressByClientCIDRs" in decoded:
-            decoded["serverAddressByClientCIDRs"] = []
-        match decoded.get("kind"):
-            case "APIGroupList":
-                groups = maps_at(decoded, "groups")
-                decoded["groups"] = [g for g in groups if is_group_shown(text_at(g, "name"), view)]
-            case "APIGroup":
-                return decoded if is_group_shown(text_at(decoded, "name"), view) else None
-            case "APIResourceList":
-                _filter_resources(decoded, view)
-            case "APIGroupDiscoveryList":
-                groups = [_aggregated(group, view) for group in maps_at(decoded, "items")]
-                decoded["items"] = [group for group in groups if group["versions"]]
-        return decoded
-
-
-def is_group_shown(group: str, view: View) -> bool:
-    """Whether any resource of a group is shown, or none is served."""
-    served = list(view.resources(group))
-    return not served or any(cluster_view.is_kind_shown(info, view) for info in served)
-
-
-def _filter_resources(decoded: Object, view: View) -> None:
-    """Filter an APIResourceList; subresources go with their resource."""
-    group, version, _ = parse_api_version(text_at(decoded, "groupVersion"), "")
-    entries, infos = maps_at(decoded, "resources"), dict[str, KindInfo]()
-    for entry in entries:
-        name, kind = text_at(entry, "name"), text_at(entry, "kind")
-        if "/" not in name:
-            infos[name] = KindInfo(group, version, name, kind, bool(entry.get("namespaced")))
-    shown = []
-    for entry in entries:
-        plural, _, subresource = text_at(entry, "name").partition("/")
-        info = infos.get(plural)
-        if info is not None and _is_shown(entry, info, subresource, view):
-            shown.append(entry)
-    decoded["resources"] = shown
-
-
-def _is_shown(entry: Object, info: KindInfo, subresource: str, view: View) -> bool:
-    """Whether discovery shows a resource, whose verbs are limited in place, or a subresource."""
-    scope = scope_of(info, view)
-    if scope is KindScope.DENIED:
-        return False
-    if subresource:
-        return cluster_view.is_subresource_shown(scope, info, subresource)
-    verbs = entry.get("verbs")
-    if isinstance(verbs, list):
-        entry["verbs"] = [verb for verb in verbs if cluster_view.scope_allows(scope, str(verb))]
-    return True
-
-
-def _aggregated(group: Object, view: View) -> Object:
-    """Filter an entry of an APIGroupDiscoveryList."""
-    name = text_at(group, "metadata", "name")
-    for version in maps_at(group, "versions"):
-        shown = []
-        for resource in maps_at(version, "resources"):
-            info = KindInfo(
-                name,
-                text_at(version, "version"),
-                text_at(resource, "resource"),
-                text_at(resource, "responseKind", "kind"),
-                dig(resource, "scope") == "Namespaced",
-            )
-            if _is_shown(resource, info, "", view):
-                subresources = [
-                    each
-                    for each in maps_at(resource, "subresources")
-                    if _is_shown(each, info, text_at(each, "subresource"), view)
-                ]
-                resource.pop("subresources", None)
-                shown.append(
-                    {**resource, "subresources": subresources} if subresources else resource
-                )
-        version["resources"] = shown
-    # A version that could not be read has no resources, and is reported as stale.
-    group["versions"] = [
-        version
-        for version in maps_at(group, "versions")
-        if version["resources"] or version.get("freshness") == "Stale"
-    ]
-    return group
-
-
 _NOT_UPGRADED = (
     "only exec, attach, portforward, log and proxied requests can be upgraded; send this request "
     "without the header Upgrade"
 )
-_HEALTH = frozenset({"healthz", "livez", "readyz"})
-_DISCOVERY_DEPTH = {"api": 2, "apis": 3}
-_READS = frozenset({"GET", "HEAD"})
+_OF_THE_HOST = frozenset({"api", "apis", "healthz", "livez", "openapi", "readyz", "version"})
+"""Paths that are no resources and of no one: discovery, health, version."""
+_DEPTH = {"api": 2, "apis": 3}
 _PROXY_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _OF_COLLECTION = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 _OF_OBJECT = {"GET": "get", **_PROXY_VERBS}
@@ -245,7 +147,7 @@ def plan(request: VirtualRequest, identity: Caller, view: View) -> Plan:
             # An API server serves watches over WebSockets, which would be copied unmapped.
             raise refusals.bad_request(_NOT_UPGRADED)
         if not path.resource:
-            return _other(request, path, view)
+            return _other(request, path)
         return _resource(request, path, query, identity, view)
     except RefusalError as error:
         return error.with_traceback(None)  # which would hold the body
@@ -288,22 +190,13 @@ def _accept_of(request: VirtualRequest) -> str:
     return accept
 
 
-def _other(request: VirtualRequest, path: RequestPath, view: View) -> Plan:
-    not_served = refusals.forbidden(f'forbidden: path "{path.encoded()}" is not served')
-    if request.method not in _READS:
-        raise not_served
-    match path.rest:
-        case ("version",) | ("openapi", "v2") | ("openapi", "v3", *_):
-            forwarded = request.method, request.accept, Response()
-        case (check,) if check in _HEALTH:
-            if view.host_is_alive():
-                return PlanAnswer(200, "text/plain; charset=utf-8", b"ok")
-            raise refusals.unavailable("the cluster does not answer")
-        case ("api" | "apis" as root, *rest) if len(rest) < _DISCOVERY_DEPTH[root]:
-            forwarded = "GET", _accept_of(request), _DiscoveryResponse()
-            if root == "apis" and rest and not is_group_shown(rest[0], view):
-                raise refusals.unknown_resource()
-        case _:
-            raise not_served
-    method, accept, response = forwarded
-    return Forward(method, path.encoded(), response, query=request.query, accept=accept)
+def _other(request: VirtualRequest, path: RequestPath) -> Plan:
+    """Pass on what says the same to all: as by any API server, whatever they may use of it."""
+    root = path.rest[0] if path.rest else ""
+    depth = _DEPTH.get(root, 1 if root != "openapi" else len(path.rest))
+    is_read = request.method in ("GET", "HEAD")
+    if not is_read or root not in _OF_THE_HOST or len(path.rest) > depth:
+        raise refusals.forbidden(f'forbidden: path "{path.encoded()}" is not served')
+    return Forward(
+        request.method, path.encoded(), Response(), query=request.query, accept=request.accept
+    )

@@ -361,14 +361,6 @@ _INCLUDE = "includeObject"
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
-class PlanAnswer(msgspec.Struct, frozen=True):
-    """A success answered without the host."""
-
-    code: int
-    content_type: str
-    body: bytes
-
-
 class Forward(msgspec.Struct, frozen=True):
     """One request to the host.
 
@@ -404,7 +396,7 @@ class Forward(msgspec.Struct, frozen=True):
 PAGES_MAX = 10
 PAGES_MAX_S = 5.0
 
-Plan = Forward | PlanAnswer | RefusalError
+Plan = Forward | RefusalError
 
 
 def map_selectors(query: Query, view: View, fields: Mapping[str, MapName] | None = None) -> Query:

@@ -5,16 +5,14 @@ gateway act for its ServiceAccounts, so the gateway waits for that right of its 
 """
 
 import asyncio
-import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import msgspec
-import orjson
 from cachetools import TTLCache
 
 from karmada_vc_agent.features.gateway import identity
@@ -27,17 +25,11 @@ from karmada_vc_agent.features.gateway.identity import (
     Caller,
 )
 from karmada_vc_agent.features.gateway.mapping.refusals import (
-    JSON,
     Attributes,
     RefusalError,
     unauthorized,
 )
-from karmada_vc_agent.features.gateway.server.connections import Head, Headers, impersonation_of
-from karmada_vc_agent.features.gateway.server.host_requests import (
-    HostAnswer,
-    HostRequest,
-    impersonating,
-)
+from karmada_vc_agent.features.gateway.server.connections import Head, impersonation_of
 from karmada_vc_agent.features.gateway.tokens import digest, matching
 from karmada_vc_agent.kube.discovery import (
     ACCESS_REVIEWS_PATH,
@@ -47,8 +39,7 @@ from karmada_vc_agent.kube.discovery import (
     self_access_review,
 )
 from karmada_vc_agent.kube.errors import ForbiddenError, InvalidError, KubeError
-from karmada_vc_agent.model.core import Node
-from karmada_vc_agent.model.objects import Object, dig, text_at
+from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.model.vocabulary import DOMAIN, service_account_of
 from karmada_vc_agent.translation.context import ANCHOR_NAMESPACE
 from karmada_vc_agent.translation.kind_policy import RefusedError
@@ -295,36 +286,3 @@ async def wait_until_set_up(
                 if dig(answer, "status", "allowed") is True:
                     return
                 await sleep(PAUSE_S)
-
-
-_STREAM = re.compile(r"(/api/v1/namespaces/[^/]+/pods/([^/]+))/(?:attach|exec|log|portforward)")
-
-Send = Callable[[HostRequest], AbstractAsyncContextManager[HostAnswer]]
-
-
-async def refuse_offline(
-    state: HostState, send: Send, cluster: str, path: str, who: Caller
-) -> None:
-    """Raise RefusalError for a stream of a pod on an offline node (G-63).
-
-    path: on the host. The pod is read with the caller's rights, and only while a node of the
-    virtual cluster is offline; what the host refuses here it refuses again for the stream.
-    """
-    stream = _STREAM.fullmatch(path)
-    if stream is None or not any(map(_is_offline, state.membership.nodes_of(cluster))):
-        return
-    headers: Headers = [(b"accept", JSON.encode()), *impersonating(who)]
-    async with send(HostRequest(cluster, "GET", stream[1], headers)) as answer:
-        content = await answer.read()
-    if answer.status != 200:
-        return
-    name = text_at(orjson.loads(content), "spec", "nodeName")
-    node = state.nodes.get("", name)
-    if node is not None and _is_offline(node):
-        text = f'node "{name}" of pod "{stream[2]}" is offline: its condition Ready is Unknown'
-        raise RefusalError(500, text, counted="node-offline")
-
-
-def _is_offline(node: Node) -> bool:
-    """Whether the host has not heard from a node for its grace period, 40 s by default."""
-    return any(c.type == "Ready" and c.status == "Unknown" for c in node.status.conditions)

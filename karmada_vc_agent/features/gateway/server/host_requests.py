@@ -6,7 +6,6 @@ connection cannot reach a neighbour. A watch or an upgrade has a connection of i
 
 import asyncio
 import logging
-import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -135,8 +134,6 @@ class HostRequests:
         self._answer_s = answer_s
         self._suspect = suspect
         self._kept: dict[str, list[MessageStream]] = defaultdict(list)
-        self.answered_at = float("-inf")
-        """When the host last answered anything, by the clock of `time.monotonic`."""
 
     def use(self, credentials: Credentials) -> None:
         """Use other credentials from the next request on."""
@@ -144,7 +141,7 @@ class HostRequests:
         self.close()
 
     def close(self) -> None:
-        """Close what is kept open: now and then, as API servers close what is idle for 90 s."""
+        """Close what is kept open."""
         for cluster in list(self._kept):
             self.forget(cluster)
 
@@ -226,7 +223,6 @@ class HostRequests:
             if isinstance(error, _BROKEN):
                 raise _unreachable() from error
             raise
-        self.answered_at = time.monotonic()
         if head.status_code == 401:
             self._suspect()
         return HostAnswer(head, stream, silence_s)

@@ -61,7 +61,6 @@ async def test_an_object_is_written_and_read_back(lab: Lab) -> None:
     assert lab.host.find("/api/v1/namespaces/edge-v-a/configmaps/own") is None
 
 
-
 async def test_watch_of_all_namespaces_reports_its_own(lab: Lab) -> None:
     version = lab.host.storage.version
     path = f"/api/v1/configmaps?watch=true&resourceVersion={version}"

@@ -20,7 +20,7 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     VirtualRequest,
 )
 from karmada_vc_agent.features.gateway.mapping.refusals import Attributes, RefusalError
-from karmada_vc_agent.features.gateway.mapping.responses import Forward, Plan, PlanAnswer, Response
+from karmada_vc_agent.features.gateway.mapping.responses import Forward, Plan, Response
 from karmada_vc_agent.features.gateway.server import access, host_requests
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import Object
@@ -99,8 +99,6 @@ def passing_plan(request: VirtualRequest, _identity: object, view: View) -> Plan
         raise RuntimeError("a bug at one request")
     if path == "/refused":
         return RefusalError(403, "as the rules say")
-    if path == "/healthz":
-        return PlanAnswer(200, "text/plain", b"ok")
     if "watch=true" in query:
         kind = ResponseKind.WATCH
     elif path.endswith(("/log", "/exec")):
@@ -341,10 +339,9 @@ async def test_a_refusal_of_the_gateway_itself_is_not_passed_on(
     assert "impersonate" not in reply.json["message"]
 
 
-async def test_rules_may_refuse_or_answer_by_themselves(lab: Lab) -> None:
+async def test_rules_may_refuse(lab: Lab) -> None:
     reply = await lab.ask("/refused")
     assert (reply.code, reply.json["message"]) == (403, "as the rules say")
-    assert (await lab.ask("/healthz")).body == b"ok"
 
 
 async def test_a_bug_costs_one_request(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
