@@ -11,7 +11,7 @@ from typing import Any
 from e2e.lab.api import Api, Object
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     ResponseKind,
-    Unknown,
+    UnknownNamespacesError,
     VirtualRequest,
 )
 from karmada_vc_agent.features.gateway.mapping.plan import plan
@@ -141,11 +141,11 @@ class Rules:
         return Answered(200, {**pages.head(), pages.field: pages.taken()})
 
     def _known(self, change: Any, value: Object) -> Any:
-        found = change(value, self.view)
-        if isinstance(found, Unknown):
+        try:
+            return change(value, self.view)
+        except UnknownNamespacesError:
             self.view.look()
-            found = change(value, self.view)
-        return found
+            return change(value, self.view)
 
     def _send(self, planned: Forward, query: str) -> tuple[int, bytes]:
         path = f"{planned.path}?{query}" if query else planned.path

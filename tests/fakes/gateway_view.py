@@ -10,7 +10,7 @@ from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     SEALER_KEY_BYTES,
     Sealer,
-    Unknown,
+    UnknownNamespacesError,
     VirtualRequest,
 )
 from karmada_vc_agent.features.gateway.mapping.plan import plan
@@ -150,9 +150,9 @@ class FakeView:
             and name not in self.host.unread
         }
 
-    def virtual_namespace(self, host: str) -> str | Unknown | None:
+    def virtual_namespace(self, host: str) -> str | None:
         if host in self.host.unread:
-            return Unknown(frozenset({host}))
+            raise UnknownNamespacesError({host})
         return next((ns for ns, name in self.claims().items() if name == host), None)
 
     def is_foreign(self, host: str) -> bool:

@@ -27,7 +27,11 @@ from karmada_vc_agent.cluster.virtual_clusters import (
     claim_of,
 )
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.gateway.mapping.cluster_view import Sealer, Unknown, View
+from karmada_vc_agent.features.gateway.mapping.cluster_view import (
+    Sealer,
+    UnknownNamespacesError,
+    View,
+)
 from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo
 from karmada_vc_agent.features.gateway.tokens import TokenSum, clusters_of, sealing_key_of, sums_of
 from karmada_vc_agent.kube.client import ApiClient
@@ -270,12 +274,12 @@ class ClusterView(View):
     def anchor(self) -> str:
         return self._state.anchor_of(self._vc)
 
-    def virtual_namespace(self, host: str) -> str | Unknown | None:
+    def virtual_namespace(self, host: str) -> str | None:
         claim = self._state.claims.holder_of(host)
         if claim is None and self._state.namespaces.get("", host) is None:
             claim = self._state.released.get(host) if self.has_past else None
             if claim is None and host not in self.absent:
-                return Unknown(frozenset({host}))
+                raise UnknownNamespacesError({host})
         if claim is None or claim.cluster != self.name or claim.namespace == ANCHOR_NAMESPACE:
             return None
         return claim.namespace

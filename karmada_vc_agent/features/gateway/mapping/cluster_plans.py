@@ -351,9 +351,6 @@ def plan_cluster_scoped(parsed: ParsedRequest, scope: KindScope) -> Forward:
         raise parsed.refuse(_READ_ONLY)
     if parsed.path.subresource:
         raise parsed.refuse(f"{parsed.path.subresource} is not available in this cluster")
-    # Where pages are joined, that opens the token itself.
-    if parsed.verb == "list" and scope is not KindScope.VOLUMES:
-        parsed = responses.with_host_token(parsed)
     return _PLANS[scope](parsed)
 
 
@@ -372,7 +369,7 @@ def _selected(parsed: ParsedRequest, selector: str, fields: Mapping[str, MapName
 
 
 def _shared(parsed: ParsedRequest) -> Forward:
-    response = responses.response_to(parsed, object_membership.SHARED_OBJECTS, hides_count=True)
+    response = responses.response_to(parsed, object_membership.SHARED_OBJECTS)
     return responses.forward(parsed, parsed.path, response)
 
 
@@ -427,7 +424,7 @@ def _volumes(parsed: ParsedRequest) -> Forward:
     if "as=Table" in parsed.accept:
         query = query.with_values(**{_INCLUDE: _WHOLE})
     members = object_membership.volume_membership(tuple(names))
-    response = responses.response_to(parsed, members, hides_count=True)
+    response = responses.response_to(parsed, members)
     parsed = replace(parsed, query=query)
     own = responses.filtered(parsed, response)
     if parsed.is_list:

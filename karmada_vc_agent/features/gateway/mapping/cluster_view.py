@@ -317,14 +317,16 @@ class VirtualRequest(msgspec.Struct, frozen=True):
         return sum(map(len, texts)) + len(self.body)
 
 
-class Unknown(msgspec.Struct, frozen=True):
-    """Host namespaces that the view has to read before the answer can be mapped (G-41).
+class UnknownNamespacesError(Exception):
+    """Host namespaces that the view has to read before an answer can be mapped (G-41).
 
     Nothing was changed: read them, and call again with the same value. A namespace that does not
     exist belongs to no one then: virtual_namespace() returns None.
     """
 
-    host_namespaces: frozenset[str]
+    def __init__(self, host_namespaces: Iterable[str]) -> None:
+        super().__init__()
+        self.host_namespaces = frozenset(host_namespaces)
 
 
 class ResponseKind(StrEnum):
@@ -347,8 +349,11 @@ class View(Protocol):
     @property
     def anchor(self) -> str: ...
 
-    def virtual_namespace(self, host: str) -> str | Unknown | None:
-        """Return the virtual name of a claimed host namespace; None: of others, or deleted."""
+    def virtual_namespace(self, host: str) -> str | None:
+        """Return the virtual name of a claimed host namespace; None: of others, or deleted.
+
+        Raises UnknownNamespacesError.
+        """
 
     def is_foreign(self, host: str) -> bool:
         """Whether a host namespace exists and is not of this virtual cluster."""

@@ -2,7 +2,7 @@
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import cache, partial
 from importlib import resources
@@ -259,15 +259,6 @@ class PartialDecoder:
         """Decode an event of a watch."""
         return _read(self._event, line)
 
-    def parts(self, content: Content) -> tuple[Object, str, list[Raw]]:
-        """Return a list without its entries, the field of these, and them for some()."""
-        return _read(_split, _read(_MAP.decode, content))
-
-    def some(self, entries: Iterable[Content], field: str) -> list[Object]:
-        """Decode some entries of a list or of a Table."""
-        decode = self._row if field == "rows" else self._object
-        return [_read(decode, _read(_MAP.decode, entry)) for entry in entries]
-
     def encoded(self, mapped: Any) -> bytes:
         """Return the JSON of what was decoded, or of a part of it.
 
@@ -300,7 +291,9 @@ class PartialDecoder:
         if not any(key in raw for key in _LONG):
             return self._object(raw)
         envelope, field, entries = _split(raw)
-        return {**envelope, field: self.some(entries, field)}
+        decode = self._row if field == "rows" else self._object
+        some = [_read(decode, _read(_MAP.decode, entry)) for entry in entries]
+        return {**envelope, field: some}
 
     def _row(self, row: Object) -> Object:
         for key, raw in row.items():

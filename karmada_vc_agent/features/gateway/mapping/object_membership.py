@@ -10,7 +10,11 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
-from karmada_vc_agent.features.gateway.mapping.cluster_view import FieldTerm, Unknown, View
+from karmada_vc_agent.features.gateway.mapping.cluster_view import (
+    FieldTerm,
+    UnknownNamespacesError,
+    View,
+)
 from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo
 from karmada_vc_agent.model.objects import GroupKind, Object, annotations_of, labels_of, text_at
 from karmada_vc_agent.model.virtual_cluster import (
@@ -66,7 +70,7 @@ def host_namespaces(view: View) -> Callable[[str], str]:
     return cache(host)
 
 
-def virtual_namespace(view: View, host: str) -> str | Unknown | None:
+def virtual_namespace(view: View, host: str) -> str | None:
     """Return the virtual name of a host namespace, also of the anchor; None: of others."""
     return KUBE_SYSTEM if host == view.anchor else view.virtual_namespace(host)
 
@@ -195,7 +199,7 @@ def in_namespaces(only: str = "") -> ObjectFilter:
     def take(obj: Object, reader: ObjectReader) -> bool:
         host = _namespace_of(obj)
         virtual = reader.virtual_name(host) if host else None
-        if not isinstance(virtual, str):
+        if virtual is None:
             return False
         if virtual != only if only else virtual == KUBE_SYSTEM:
             return False
@@ -219,7 +223,7 @@ def written_namespace(host: str, virtual: str) -> ObjectFilter:
 
 def _take_namespace(obj: Object, reader: ObjectReader) -> bool:
     virtual = virtual_namespace(reader.view, _name_of(obj))
-    if not isinstance(virtual, str):
+    if virtual is None:
         return False
     reader.restore(obj, virtual)
     return True
@@ -297,7 +301,7 @@ def volume_membership(names: tuple[FieldTerm, ...] = ()) -> ObjectFilter:
         virtual = _name_of(obj)
         if cluster is None:
             host = _namespace_of_claim(obj)
-            if not host or not isinstance(virtual_namespace(reader.view, host), str):
+            if not host or virtual_namespace(reader.view, host) is None:
                 return False
         elif cluster != reader.view.name:
             return False
@@ -321,15 +325,16 @@ def _namespace_of_claim(obj: Object) -> str:
     return text_at(obj, "spec", "claimRef", "namespace")
 
 
-def unknown_namespaces(
-    objects: list[Object], membership: ObjectFilter, view: View
-) -> Unknown | None:
-    """Return the namespaces that the view must read before these objects can be mapped."""
-    hosts = {membership.namespace_of(obj) for obj in objects} - {""}
-    unknown = frozenset(
-        host for host in hosts if isinstance(virtual_namespace(view, host), Unknown)
-    )
-    return Unknown(unknown) if unknown else None
+def require_namespaces(objects: list[Object], members: ObjectFilter, view: View) -> None:
+    """Raise UnknownNamespacesError for all that the view must read before these are mapped."""
+    unknown: set[str] = set()
+    for host in {members.namespace_of(obj) for obj in objects} - {""}:
+        try:
+            virtual_namespace(view, host)
+        except UnknownNamespacesError as error:
+            unknown |= error.host_namespaces
+    if unknown:
+        raise UnknownNamespacesError(unknown)
 
 
 def _restore_named(obj: Object, reader: ObjectReader) -> None:

@@ -106,7 +106,6 @@ def _unclaimed(parsed: ParsedRequest) -> Forward:
 def _in_one(parsed: ParsedRequest, host: str, authorize: Attributes | None = None) -> Forward:
     parsed = replace(parsed, host_namespace=host)
     body, content_type = body_for(parsed) if parsed.is_write else (b"", "")
-    parsed = responses.with_host_token(parsed) if parsed.verb == "list" else parsed
     query = responses.map_selectors(parsed.query, parsed.view)
     return responses.forward(
         replace(parsed, query=query),
@@ -123,7 +122,7 @@ def _all_namespaces(parsed: ParsedRequest) -> Forward:
     if parsed.name or not parsed.is_list:
         raise refusals.method_not_allowed()
     parsed = replace(parsed, query=responses.map_selectors(parsed.query, parsed.view))
-    response = responses.response_to(parsed, in_namespaces(), hides_count=True)
+    response = responses.response_to(parsed, in_namespaces())
     return responses.filtered(parsed, response)
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -14,7 +14,6 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     Query,
     RequestPath,
     ResponseKind,
-    Unknown,
     View,
 )
 from karmada_vc_agent.features.gateway.mapping.decoding import PartialDecoder
@@ -23,7 +22,7 @@ from karmada_vc_agent.features.gateway.mapping.object_membership import (
     ObjectReader,
     is_readable,
     reach_of,
-    unknown_namespaces,
+    require_namespaces,
 )
 from karmada_vc_agent.features.gateway.mapping.refusals import Attributes, KindInfo, RefusalError
 from karmada_vc_agent.model import vocabulary
@@ -88,7 +87,7 @@ class Response:
         """Return what decodes lists and events; here all of them."""
         return PartialDecoder()
 
-    def map(self, decoded: Object, _view: View) -> Object | Unknown | None:
+    def map(self, decoded: Object, _view: View) -> Object | None:
         """Map what the answer is; None: not of this virtual cluster, so not_found(), or dropped."""
         return decoded
 
@@ -106,7 +105,6 @@ class OfResource(Response):
     """The answer to a request for one resource.
 
     scope: of its `continue` tokens. name: of the requested object.
-    hides_count: whether the number of what remains counts objects of others (G-40).
     without_objects: the client requested rows alone. renamed_lists: kind of a list on the host ->
     its type for the client. written: names of a Namespace that is written, on the host and the
     virtual one, whether it is claimed by now or not.
@@ -117,7 +115,6 @@ class OfResource(Response):
     kind: ResponseKind
     name: str
     scope: tuple[str, ...]
-    hides_count: bool = False
     without_objects: bool = False
     renamed_lists: Mapping[str, Object] = field(default_factory=dict)
     written: tuple[str, str] | None = None
@@ -129,7 +126,7 @@ class OfResource(Response):
         """Return what decodes what restoring objects of the kind looks at."""
         return PartialDecoder(reach_of(self.info, view))
 
-    def map(self, decoded: Object, view: View) -> Object | Unknown | None:
+    def map(self, decoded: Object, view: View) -> Object | None:
         """Map an object, a list or parts of one, or one event of a watch."""
         if self.kind is ResponseKind.LIST:
             return self._map_list(decoded, view)
@@ -168,31 +165,27 @@ class OfResource(Response):
         """Return a `continue` token for clients (G-40a)."""
         return view.sealer().seal(token, self.scope)
 
-    def _map_object(self, decoded: Object, view: View) -> Object | Unknown | None:
+    def _map_object(self, decoded: Object, view: View) -> Object | None:
         """Map an object, a Table of one, a Status, or the list that a deletion returns."""
         if is_status(decoded):
             return self.map_status(decoded, view)
         if is_table(decoded):
             table = self._map_list(decoded, view)
-            return table if isinstance(table, Unknown) or table["rows"] else None
+            return table if table["rows"] else None
         if decoded.get("kind") != self.info.kind and isinstance(decoded.get("items"), list):
             return self._map_list(decoded, view)
         return self._take(decoded, decoded, view)
 
-    def _map_list(self, decoded: Object, view: View) -> Object | Unknown:
-        unknown = unknown_namespaces(entries_of(decoded), self.members, view)
-        if unknown is not None:
-            return unknown
+    def _map_list(self, decoded: Object, view: View) -> Object:
+        require_namespaces(entries_of(decoded), self.members, view)
         self.filter(decoded, ObjectReader(view, self.info))
         metadata = decoded.get("metadata")
-        if isinstance(metadata, dict):
-            if token := text_at(metadata, "continue"):
-                metadata["continue"] = self.seal(token, view)
-            if self.hides_count:
-                metadata.pop("remainingItemCount", None)
+        if isinstance(metadata, dict):  # lists that are read are JoinedPages
+            metadata.pop("continue", None)
+            metadata.pop("remainingItemCount", None)
         return decoded
 
-    def _map_event(self, decoded: Object, view: View) -> Object | Unknown | None:
+    def _map_event(self, decoded: Object, view: View) -> Object | None:
         """Map `{"type", "object"}`; bookmarks pass (G-47)."""
         obj, kind = decoded.get("object"), decoded.get("type")
         if not isinstance(obj, dict):
@@ -205,14 +198,10 @@ class OfResource(Response):
             return decoded
         return self._take(obj, decoded, view)
 
-    def _map_table_event(
-        self, decoded: Object, table: Object, view: View
-    ) -> Object | Unknown | None:
+    def _map_table_event(self, decoded: Object, table: Object, view: View) -> Object | None:
         """Map one; only the first that is passed on has columns."""
-        if decoded.get("type") != _BOOKMARK:
-            mapped = self._map_list(table, view)
-            if isinstance(mapped, Unknown) or not table["rows"]:
-                return mapped if isinstance(mapped, Unknown) else None
+        if decoded.get("type") != _BOOKMARK and not self._map_list(table, view)["rows"]:
+            return None
         self._columns = table.get("columnDefinitions") or self._columns
         if not self._are_columns_shown and self._columns:
             table["columnDefinitions"] = self._columns
@@ -220,13 +209,11 @@ class OfResource(Response):
         self._strip(table)
         return decoded
 
-    def _take(self, obj: Object, whole: Object, view: View) -> Object | Unknown | None:
+    def _take(self, obj: Object, whole: Object, view: View) -> Object | None:
         """Map one object, and return what it is in, or is itself; None: it is not shown."""
         if not is_readable(obj):
             return None
-        unknown = unknown_namespaces([obj], self.members, view)
-        if unknown is not None:
-            return unknown
+        require_namespaces([obj], self.members, view)
         return whole if self.members.take(obj, ObjectReader(view, self.info)) else None
 
     def _takes(self, obj: Any, reader: ObjectReader) -> bool:
@@ -321,11 +308,9 @@ class JoinedPages:
             values |= {**unversioned, "continue": self._token}
         return self._query.with_values(**values).encoded()
 
-    def add(self, decoded: Object, view: View) -> str | Unknown | None:
+    def add(self, decoded: Object, view: View) -> str | None:
         """Take one page; return the query of the next one, None: it is complete."""
-        unknown = unknown_namespaces(entries_of(decoded), self._response.members, view)
-        if unknown is not None:
-            return unknown
+        require_namespaces(entries_of(decoded), self._response.members, view)
         token = text_at(decoded, "metadata", "continue")
         field = "rows" if is_table(decoded) else "items"
         there = decoded.get(field) or []
@@ -433,12 +418,6 @@ def response_to(parsed: ParsedRequest, members: ObjectFilter, **options: Any) ->
     )
 
 
-def host_token(parsed: ParsedRequest) -> str:
-    """Return the host's `continue` token of a list, or "". Raises RefusalError: 400."""
-    token = parsed.query.first("continue")
-    return parsed.view.sealer().open(token, parsed.token_scope) if token else ""
-
-
 def limit_of(query: Query) -> int | None:
     """Return how many entries are requested, None = all. Raises RefusalError: 400."""
     given = query.first("limit") or "0"
@@ -446,12 +425,6 @@ def limit_of(query: Query) -> int | None:
         raise refusals.bad_request("limit is not a number")
     limit = int(given)
     return limit if limit > 0 else None
-
-
-def with_host_token(parsed: ParsedRequest) -> ParsedRequest:
-    """Return the request with the `continue` token of the host. Raises RefusalError: 400."""
-    query = parsed.query.with_values(**{"continue": host_token(parsed) or None})
-    return replace(parsed, query=query)
 
 
 def forward(
@@ -463,8 +436,8 @@ def forward(
     content_type: str = "",
     authorize: Attributes | None = None,
 ) -> Forward:
-    """Return the request to the host."""
-    return Forward(
+    """Return the request to the host; a list is joined from pages of it (G-40)."""
+    planned = Forward(
         parsed.request.method,
         path.encoded(),
         response,
@@ -475,23 +448,21 @@ def forward(
         authorize=authorize,
         is_long=parsed.verb == "watch",
     )
-
-
-def filtered(parsed: ParsedRequest, response: OfResource) -> Forward:
-    """Return a request for what is filtered here: authorized first, joined from pages (G-24, G-40).
-
-    Also a list of all: what the gateway holds of it at once is one page.
-    """
-    planned = forward(parsed, parsed.path, response, authorize=parsed.attributes)
-    if parsed.verb != "list":
+    if parsed.verb != "list" or not isinstance(response, OfResource):
         return planned
-    limit, token = limit_of(parsed.query), host_token(parsed)
+    limit, token = limit_of(parsed.query), parsed.query.first("continue") or ""
+    token = parsed.view.sealer().open(token, parsed.token_scope) if token else ""
     query = _with_metadata(parsed.query).with_values(**{"limit": None, "continue": None})
-    if query.first("resourceVersion") == "0" and not (limit or token):
+    if query.first("resourceVersion") == "0" and not token:
         # Any version will do, so the newest will; an API server gives version 0 as a whole.
         query = query.with_values(resourceVersion=None, resourceVersionMatch=None)
     pages = JoinedPages(response, query, limit, token)
     return msgspec.structs.replace(planned, pages=pages, query=pages.query())
+
+
+def filtered(parsed: ParsedRequest, response: OfResource) -> Forward:
+    """Return a request for what is filtered here, and so is authorized first (G-24, G-40)."""
+    return forward(parsed, parsed.path, response, authorize=parsed.attributes)
 
 
 def _with_metadata(query: Query) -> Query:

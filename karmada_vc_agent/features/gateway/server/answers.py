@@ -9,10 +9,12 @@ from itertools import count
 from typing import Any, TypeVar
 
 import orjson
-from msgspec import Raw
 
 from karmada_vc_agent.features.gateway.host_state import ClusterView
-from karmada_vc_agent.features.gateway.mapping.cluster_view import ResponseKind, Unknown
+from karmada_vc_agent.features.gateway.mapping.cluster_view import (
+    ResponseKind,
+    UnknownNamespacesError,
+)
 from karmada_vc_agent.features.gateway.mapping.decoding import PartialDecoder, TooDeepError
 from karmada_vc_agent.features.gateway.mapping.object_membership import ObjectReader
 from karmada_vc_agent.features.gateway.mapping.refusals import JSON, RefusalError
@@ -23,7 +25,7 @@ from karmada_vc_agent.features.gateway.mapping.responses import (
     JoinedPages,
 )
 from karmada_vc_agent.features.gateway.server.connections import Exchange
-from karmada_vc_agent.features.gateway.server.fairness import LARGE_BYTES, Reservation, TimeSlice
+from karmada_vc_agent.features.gateway.server.fairness import Reservation, TimeSlice
 from karmada_vc_agent.features.gateway.server.host_requests import (
     BODY_BYTES,
     TOO_LARGE,
@@ -31,7 +33,7 @@ from karmada_vc_agent.features.gateway.server.host_requests import (
     to_client,
 )
 from karmada_vc_agent.kube.errors import KubeError
-from karmada_vc_agent.model.objects import Object, copy_object, dig
+from karmada_vc_agent.model.objects import Object, dig
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +41,6 @@ STATUS_BYTES = 2**20
 LARGE_LINE_BYTES = 32 * 1024
 """A larger event of a watch needs memory from here on until its client read it."""
 PART_BYTES = 256 * 1024
-PART_ITEMS = 50
 PAGE_BYTES = 8 * 2**20
 """A larger page is read again with fewer entries."""
 LINE_BYTES = 16 * 2**20
@@ -113,8 +114,7 @@ class MappedAnswer:
         elif kind is ResponseKind.WATCH:
             await self._send_watch(answer)
         else:
-            send = self._send_list if kind is ResponseKind.LIST else self._send_object
-            await send(answer, await self._read(answer))  # which lets go of the content
+            await self._send_whole(answer, await self._read(answer))  # which lets go of the content
 
     async def _read(self, answer: HostAnswer) -> bytes:
         """Return the body of an answer, with memory for it, and a slot to compute."""
@@ -171,11 +171,12 @@ class MappedAnswer:
         """Map a value, once all namespaces that it is in are cached (G-41)."""
         self._view.absent.clear()
         for _ in range(READS):
-            result = function(value, self._view)
-            if not isinstance(result, Unknown):
-                return result
             try:
-                for name in sorted(result.host_namespaces):
+                return function(value, self._view)
+            except UnknownNamespacesError as error:
+                unknown = sorted(error.host_namespaces)
+            try:
+                for name in unknown:
                     if not await self._read_namespace(name):
                         self._view.absent.add(name)
             except KubeError as error:
@@ -218,43 +219,15 @@ class MappedAnswer:
             await self.time_slice.rest()
         await self._exchange.end()
 
-    async def _send_object(self, answer: HostAnswer, content: bytes) -> None:
-        obj = await self._map(_decoded(content))
-        if obj is None:
+    async def _send_whole(self, answer: HostAnswer, content: bytes) -> None:
+        """Send an object, or a small list."""
+        is_list = self._forward.response.kind is ResponseKind.LIST
+        obj = await self.decoded(self.decoder.answer if is_list else _decoded, content)
+        mapped = await self._map(obj)
+        if mapped is None:
             raise self._forward.response.not_found()
         headers = self._headers(answer, is_mapped=True)
-        await self._exchange.answer(answer.status, headers, orjson.dumps(obj))
-
-    async def _send_list(self, answer: HostAnswer, content: bytes) -> None:
-        headers = self._headers(answer, is_mapped=True)
-        if len(content) < LARGE_BYTES:
-            mapped = await self._map(await self.decoded(self.decoder.answer, content))
-            await self._exchange.answer(answer.status, headers, self.encoded(mapped))
-            return
-        split = await self.decoded(self.decoder.parts, content)
-        del content
-        await self._send_parts(headers, self._parts(*split))
-
-    async def _parts(
-        self, envelope: Object, field: str, entries: list[Raw]
-    ) -> AsyncIterator[bytes]:
-        """Yield the JSON of a large list, mapped some items at a time: 5,000 pods are 20 MB."""
-        await self.time_slice.rest()
-        head = await self._map(copy_object(envelope))
-        head.pop(field, None)
-        # What is mapped with the items is of no item: names of the kind and of columns, versions.
-        buffer, comma = bytearray(b'{"%b":[' % field.encode()), b""
-        for start in range(0, len(entries), PART_ITEMS):
-            some = self.decoder.some(entries[start : start + PART_ITEMS], field)
-            mapped = await self._map({**copy_object(envelope), field: some})
-            if shown := mapped.get(field):
-                buffer += comma + self.encoded(shown)[1:-1]
-                comma = b","
-            if len(buffer) >= PART_BYTES:
-                yield bytes(buffer)
-                buffer.clear()
-            await self.time_slice.rest()
-        yield bytes(buffer) + self._closed(head)
+        await self._exchange.answer(answer.status, headers, self.encoded(mapped))
 
     async def _send_parts(
         self, headers: list[tuple[str, str]], parts: AsyncIterator[bytes]

@@ -10,7 +10,7 @@ import pytest
 
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     ResponseKind,
-    Unknown,
+    UnknownNamespacesError,
 )
 from karmada_vc_agent.features.gateway.mapping.object_membership import ObjectReader
 from karmada_vc_agent.model import vocabulary
@@ -87,14 +87,15 @@ def test_anchor_is_shown_where_it_is_requested(branch: FakeView) -> None:
     assert shown(found["items"]) == [("kube-system", "nginx")]
 
 
-def test_a_list_of_one_namespace_keeps_its_count_and_seals_its_token(branch: FakeView) -> None:
+def test_a_list_of_one_namespace_seals_its_token(branch: FakeView) -> None:
     """G-40a."""
     path = "/api/v1/namespaces/edge/pods"
-    planned = forwarded(branch, "GET", path, query="limit=1")
+    pages = forwarded(branch, "GET", path, query="limit=1").pages
+    assert pages is not None
     given = pods("edge-v-branch-a", remainingItemCount="9", **{"continue": "TOKEN"})
-    found: Any = planned.response.map(given, branch)
-    assert found["metadata"]["remainingItemCount"] == "9"
-    token = found["metadata"]["continue"]
+    assert pages.add(given, branch) is None
+    assert len(pages.taken()) == 1
+    token = pages.head()["metadata"]["continue"]
     assert SEALER.open(token, ("branch-a", "", "pods", "edge")) == "TOKEN"
     planned = forwarded(branch, "GET", path, query=f"limit=1&continue={token}")
     assert planned.query == "limit=1&continue=TOKEN"
@@ -117,7 +118,9 @@ def test_uncached_namespace_is_requested_first(branch: FakeView) -> None:
     planned = forwarded(branch, "GET", "/api/v1/pods")
     given = pods("edge-v-branch-a", new)
     before = copy.deepcopy(given)
-    assert planned.response.map(given, branch) == Unknown(frozenset({new}))
+    with pytest.raises(UnknownNamespacesError) as raised:
+        planned.response.map(given, branch)
+    assert raised.value.host_namespaces == {new}
     assert given == before
     branch.host.unread.clear()
     found: Any = planned.response.map(given, branch)
@@ -138,8 +141,9 @@ def test_events_of_a_watch_are_filtered(branch: FakeView) -> None:
         assert response.map(event("DELETED", pod(host)), branch) is None
     new = branch.host.claim("branch-a", "new")
     branch.host.unread.add(new)
-    unknown = response.map(event("ADDED", pod(new)), branch)
-    assert unknown == Unknown(frozenset({new}))
+    with pytest.raises(UnknownNamespacesError) as raised:
+        response.map(event("ADDED", pod(new)), branch)
+    assert raised.value.host_namespaces == {new}
 
 
 def test_bookmarks_and_errors_of_a_watch_pass(branch: FakeView) -> None:

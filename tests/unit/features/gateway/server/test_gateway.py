@@ -15,7 +15,6 @@ from karmada_vc_agent.access.agent_objects import secret_name
 from karmada_vc_agent.features.gateway.identity import AUDIENCE
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     ResponseKind,
-    Unknown,
     View,
     VirtualRequest,
 )
@@ -58,23 +57,18 @@ class Passing(Response):
     def __init__(self, kind: ResponseKind) -> None:
         self.kind = kind
 
-    def map(self, decoded: Object, view: View) -> Object | Unknown | None:
+    def map(self, decoded: Object, view: View) -> Object | None:
         if self.kind is ResponseKind.LIST:
             items = [self._object(item, view) for item in decoded.get("items") or ()]
-            unknown = [item for item in items if isinstance(item, Unknown)]
-            if unknown:
-                return unknown[0]
             return {**decoded, "items": [item for item in items if item is not None]}
         if self.kind is not ResponseKind.WATCH:
             return self._object(decoded, view)
         if decoded["type"] == "BOOKMARK":
             return decoded
         found = self._object(decoded["object"], view)
-        return (
-            found if isinstance(found, Unknown) or found is None else {**decoded, "object": found}
-        )
+        return None if found is None else {**decoded, "object": found}
 
-    def _object(self, decoded: Object, view: View) -> Object | Unknown | None:
+    def _object(self, decoded: Object, view: View) -> Object | None:
         metadata = decoded.get("metadata") or {}
         if metadata.get("name") == "bug":
             raise RuntimeError("a bug at one object")
@@ -82,8 +76,6 @@ class Passing(Response):
         if namespace is None:
             return decoded
         found = view.virtual_namespace(namespace)
-        if isinstance(found, Unknown):
-            return found
         if found is None:
             return None
         return {**decoded, "metadata": {**metadata, "namespace": found}}
