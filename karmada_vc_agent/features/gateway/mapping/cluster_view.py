@@ -5,7 +5,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
 import msgspec
@@ -22,12 +23,12 @@ from karmada_vc_agent.features.gateway.mapping.refusals import (
     RefusalError,
     bad_request,
 )
-from karmada_vc_agent.model import vocabulary
+from karmada_vc_agent.model import user_text
 from karmada_vc_agent.model.objects import GroupKind, Object
 from karmada_vc_agent.model.vocabulary import NAMESPACE_NAME_LABEL
 from karmada_vc_agent.translation import kind_policy
 from karmada_vc_agent.translation.context import TranslationContext
-from karmada_vc_agent.translation.kind_policy import Policy, Reference, policy_for
+from karmada_vc_agent.translation.kind_policy import Policy, Reference, kind_named, policy_for
 
 _SEGMENT = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})+")
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
@@ -461,23 +462,19 @@ class KindScope(Enum):
     DENIED = "not at all"
 
 
-SCOPE_OF_KIND: Mapping[GroupKind, KindScope] = {
-    vocabulary.NAMESPACE: KindScope.NAMESPACES,
-    GroupKind("", "Node"): KindScope.NODES,
-    GroupKind("metrics.k8s.io", "NodeMetrics"): KindScope.NODES,
-    vocabulary.PERSISTENT_VOLUME: KindScope.VOLUMES,
-    vocabulary.CLUSTER_ROLE_BINDING: KindScope.BINDINGS,
-    GroupKind("storage.k8s.io", "CSIDriver"): KindScope.SHARED,
-    GroupKind("authorization.k8s.io", "SelfSubjectAccessReview"): KindScope.REVIEW,
-    GroupKind("authorization.k8s.io", "SelfSubjectRulesReview"): KindScope.REVIEW,
-    GroupKind("authentication.k8s.io", "SelfSubjectReview"): KindScope.REVIEW,
-    # Works may not contain these; in namespaces they are read.
-    GroupKind("", "Event"): KindScope.NAMESPACED,
-    GroupKind("events.k8s.io", "Event"): KindScope.NAMESPACED,
-    GroupKind("storage.k8s.io", "CSIStorageCapacity"): KindScope.NAMESPACED,
-    GroupKind("policy.kubeedge.io", "ServiceAccountAccess"): KindScope.NAMESPACED,
+KINDS: Mapping[str, Any] = user_text.load_yaml(
+    Path(__file__).parent.with_name("kinds.yaml").read_bytes()
+)
+"""Tables by kind; the file says what they are."""
+_SCOPE_OF_KIND = {
+    kind_named(name): KindScope[scope] for scope, names in KINDS["scopes"].items() for name in names
 }
-"""Kinds whose scope does not follow from the policy for Works."""
+
+
+def by_kind(table: str) -> dict[GroupKind, list[str]]:
+    """Return a table of KINDS."""
+    return {kind_named(name): values for name, values in KINDS[table].items()}
+
 
 _OF_POLICY: Mapping[Policy, KindScope] = {
     Policy.APPLY: KindScope.NAMESPACED,
@@ -499,7 +496,7 @@ DENIED_SUBRESOURCES = frozenset({("", "serviceaccounts", "token")})
 
 def scope_of(info: KindInfo, view: View) -> KindScope:
     """Return how a resource is seen."""
-    special = SCOPE_OF_KIND.get(info.gvk.group_kind)
+    special = _SCOPE_OF_KIND.get(info.gvk.group_kind)
     if special is not None:
         return special
     configured = view.context().settings.cluster_scoped_kinds

@@ -5,7 +5,7 @@ volume claim, by a RoleBinding in the anchor.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -14,9 +14,10 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     FieldTerm,
     UnknownNamespacesError,
     View,
+    by_kind,
 )
 from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo
-from karmada_vc_agent.model.objects import GroupKind, Object, annotations_of, labels_of, text_at
+from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, text_at
 from karmada_vc_agent.model.virtual_cluster import (
     ClaimedNamespaces,
     HostNamespace,
@@ -85,11 +86,7 @@ _ACCOUNT = re.compile(r"\bsystem:serviceaccount:([A-Za-z0-9.-]+):[A-Za-z0-9.-]+"
 _NEIGHBOUR = "another-identity"
 
 
-_TEXTS: Mapping[GroupKind, tuple[str, ...]] = {
-    GroupKind("", "Event"): ("message",),
-    GroupKind("events.k8s.io", "Event"): ("note", "deprecatedNote"),
-}
-"""Fields with texts of the host's components, which name what they please."""
+_TEXTS = by_kind("texts")
 NO_KIND = KindInfo("", "", "", "", namespaced=False)
 
 
@@ -157,7 +154,9 @@ class ObjectReader:
 
 def reach_of(info: KindInfo, view: View) -> Parts | None:
     """Return what a Reader looks at in objects of a kind; None: all of it."""
-    return restored_parts(info.gvk, view.context().settings, _TEXTS.get(info.gvk.group_kind, ()))
+    return restored_parts(
+        info.gvk, view.context().settings, tuple(_TEXTS.get(info.gvk.group_kind, ()))
+    )
 
 
 def is_readable(obj: object) -> bool:

