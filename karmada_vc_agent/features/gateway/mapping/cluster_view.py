@@ -343,42 +343,27 @@ class View(Protocol):
     """What mapping reads of one virtual cluster; the server implements it over caches.
 
     anchor: the host namespace that mapping shows as `kube-system`; it is not among the claims.
+    virtual_namespace: the virtual name of a claimed host namespace; None: of others, or deleted;
+    raises UnknownNamespacesError. is_foreign: whether it exists and is not of this virtual cluster.
+    is_others: whether it is claimed by, or the anchor of, another one. namespace_object: as cached,
+    never changed by mapping. resource, resources: what the host serves under a path, or of a group
+    in all versions. context: the facts for translating and restoring; `work` is "". suffix: the
+    end of a generated name, by chance. sealer: with a key that replicas share (G-40a).
     """
 
     @property
     def name(self) -> str: ...
     @property
     def anchor(self) -> str: ...
-
-    def virtual_namespace(self, host: str) -> str | None:
-        """Return the virtual name of a claimed host namespace; None: of others, or deleted.
-
-        Raises UnknownNamespacesError.
-        """
-
-    def is_foreign(self, host: str) -> bool:
-        """Whether a host namespace exists and is not of this virtual cluster."""
-
-    def is_others(self, host: str) -> bool:
-        """Whether a host namespace is claimed by, or the anchor of, another virtual cluster."""
-
-    def namespace_object(self, host: str) -> Object | None:
-        """Return the Namespace of the host from the cache; never changed by mapping."""
-
-    def resource(self, group: str, version: str, plural: str) -> KindInfo | None:
-        """Return what the host serves under a path, from discovery."""
-
-    def resources(self, group: str) -> Iterable[KindInfo]:
-        """Return all that the host serves of a group, in all versions."""
-
-    def context(self) -> TranslationContext:
-        """Return the facts for translating bodies and restoring objects; `work` is ""."""
-
-    def suffix(self) -> str:
-        """Return the end of a generated name, by chance (`metadata.generateName`)."""
-
-    def sealer(self) -> Sealer:
-        """Return what seals `continue` tokens; its key is shared by all replicas (G-40a)."""
+    def virtual_namespace(self, host: str) -> str | None: ...
+    def is_foreign(self, host: str) -> bool: ...
+    def is_others(self, host: str) -> bool: ...
+    def namespace_object(self, host: str) -> Object | None: ...
+    def resource(self, group: str, version: str, plural: str) -> KindInfo | None: ...
+    def resources(self, group: str) -> Iterable[KindInfo]: ...
+    def context(self) -> TranslationContext: ...
+    def suffix(self) -> str: ...
+    def sealer(self) -> Sealer: ...
 
 
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})

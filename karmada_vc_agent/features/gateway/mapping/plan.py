@@ -349,8 +349,6 @@ def plan_review(parsed: ParsedRequest) -> Forward:
 _NO_NODE = "kubernetes.io/hostname,!kubernetes.io/hostname"
 _READ_ONLY = "it is read only in this cluster"
 _INCLUDE, _WHOLE = "includeObject", "Object"
-_BINDING_LISTS = {"RoleBindingList": {"kind": "ClusterRoleBindingList"}}
-"""Kind of a list on the host -> its type for the client."""
 
 
 def plan_cluster_scoped(parsed: ParsedRequest, scope: KindScope) -> Forward:
@@ -381,8 +379,7 @@ def _selected(parsed: ParsedRequest, selector: str, fields: Mapping[str, MapName
 
 
 def _shared(parsed: ParsedRequest) -> Forward:
-    response = responses.response_to(parsed, object_membership.SHARED_OBJECTS)
-    return responses.forward(parsed, parsed.path, response)
+    return _read(parsed, object_membership.SHARED_OBJECTS)
 
 
 def _nodes(parsed: ParsedRequest) -> Forward:
@@ -412,9 +409,7 @@ def _bindings(parsed: ParsedRequest) -> Forward:
         namespace=parsed.view.anchor,
         name=host(parsed.name) if parsed.name else "",
     )
-    response = responses.response_to(
-        parsed, object_membership.BINDINGS, renamed_lists=_BINDING_LISTS
-    )
+    response = responses.response_to(parsed, object_membership.BINDINGS)
     return responses.forward(replace(parsed, query=query), path, response)
 
 
@@ -438,7 +433,7 @@ def _volumes(parsed: ParsedRequest) -> Forward:
     members = object_membership.volume_membership(tuple(names))
     response = responses.response_to(parsed, members)
     parsed = replace(parsed, query=query)
-    own = responses.filtered(parsed, response)
+    own = responses.forward(parsed, parsed.path, response, authorize=parsed.attributes)
     if parsed.is_list:
         return own
     host_name = parsed.view.context().names().host_name(parsed.name)
@@ -645,7 +640,7 @@ def _all_namespaces(parsed: ParsedRequest) -> Forward:
         raise refusals.method_not_allowed()
     parsed = replace(parsed, query=responses.map_selectors(parsed.query, parsed.view))
     response = responses.response_to(parsed, in_namespaces())
-    return responses.filtered(parsed, response)
+    return responses.forward(parsed, parsed.path, response, authorize=parsed.attributes)
 
 
 _NOT_UPGRADED = (

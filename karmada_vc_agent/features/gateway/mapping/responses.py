@@ -19,6 +19,7 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
 )
 from karmada_vc_agent.features.gateway.mapping.decoding import PartialDecoder
 from karmada_vc_agent.features.gateway.mapping.object_membership import (
+    BINDINGS,
     ObjectFilter,
     ObjectReader,
     is_readable,
@@ -94,10 +95,8 @@ class Response:
 class OfResource(Response):
     """The answer to a request for one resource.
 
-    scope: of its `continue` tokens. name: of the requested object.
-    without_objects: the client requested rows alone. renamed_lists: kind of a list on the host ->
-    its type for the client. written: names of a Namespace that is written, on the host and the
-    virtual one, whether it is claimed by now or not.
+    scope: of its `continue` tokens. without_objects: the client requested rows alone.
+    written: both names, host's first, of a Namespace that may not be claimed yet.
     """
 
     info: KindInfo
@@ -106,7 +105,6 @@ class OfResource(Response):
     name: str
     scope: tuple[str, ...]
     without_objects: bool = False
-    renamed_lists: Mapping[str, Object] = field(default_factory=dict)
     written: tuple[str, str] | None = None
     _columns: list[Object] = field(default_factory=list)
     _names: list[str] = field(default_factory=list)
@@ -149,7 +147,8 @@ class OfResource(Response):
             self._strip(decoded)
         elif isinstance(decoded.get("items"), list):
             decoded["items"] = [item for item in decoded["items"] if self._takes(item, reader)]
-        decoded.update(self.renamed_lists.get(text_at(decoded, "kind"), {}))
+        if decoded.get("kind") == "RoleBindingList" and self.members is BINDINGS:
+            decoded["kind"] = "ClusterRoleBindingList"
 
     def seal(self, token: str, view: View) -> str:
         """Return a `continue` token for clients (G-40a)."""
@@ -249,10 +248,8 @@ _GROWTH = 4
 class JoinedPages:
     """The pages of one request: each is added, and what it yields is taken().
 
-    query: of the request, without `limit` and where to go on. limit: None = all there is.
-    token: of the host, where to begin. A page that yields too much is read
-    again up to the last entry that is missing: a token of the host fits any size, and the first
-    page, which has none, is no larger than the limit.
+    query: without `limit` and `continue`. limit: None = all there is. token: of the host, where to
+    begin. A page that yields too much is read again up to the last entry that is missing.
     """
 
     def __init__(self, response: OfResource, query: Query, limit: int | None, token: str) -> None:
@@ -339,13 +336,10 @@ _NUMBER = re.compile(r"-?[0-9]{1,18}")
 class Forward(msgspec.Struct, frozen=True):
     """One request to the host.
 
-    path, query: encoded. accept: "" = none. authorize: checked before; 403 if it is denied, else
-    the gateway sends it as itself instead of impersonating the client (G-30, G-40).
-    is_long: no time limit. pages: with a LIST whose host pages are joined: each page is given to
-    pages.add(), which returns the next query, up to PAGES_MAX times or PAGES_MAX_S unless
-    pages.is_whole. A page that fails after others ends the list where it is. otherwise: what to
-    send if the host answers 404. sets_up: a host namespace that the agent sets up once this made
-    it; the answer waits for that, but not long. warnings: texts for the client.
+    path, query: encoded. authorize: checked before; the gateway sends it as itself then, instead of
+    impersonating the client (G-30, G-40). is_long: no time limit. pages: of a list: each is given
+    to pages.add(), which returns the next query. otherwise: what to send if the host answers 404.
+    sets_up: a host namespace that the answer waits for. warnings: texts for the client.
     """
 
     method: str
@@ -408,15 +402,6 @@ def response_to(parsed: ParsedRequest, members: ObjectFilter, **options: Any) ->
     )
 
 
-def limit_of(query: Query) -> int | None:
-    """Return how many entries are requested, None = all. Raises RefusalError: 400."""
-    given = query.first("limit") or "0"
-    if not _NUMBER.fullmatch(given):
-        raise refusals.bad_request("limit is not a number")
-    limit = int(given)
-    return limit if limit > 0 else None
-
-
 def forward(
     parsed: ParsedRequest,
     path: RequestPath,
@@ -440,19 +425,16 @@ def forward(
     )
     if parsed.verb != "list" or not isinstance(response, OfResource):
         return planned
-    limit, token = limit_of(parsed.query), parsed.query.first("continue") or ""
+    limit, token = parsed.query.first("limit") or "0", parsed.query.first("continue")
+    if not _NUMBER.fullmatch(limit):
+        raise refusals.bad_request("limit is not a number")
     token = parsed.view.sealer().open(token, parsed.token_scope) if token else ""
     query = _with_metadata(parsed.query).with_values(**{"limit": None, "continue": None})
     if query.first("resourceVersion") == "0" and not token:
         # Any version will do, so the newest will; an API server gives version 0 as a whole.
         query = query.with_values(resourceVersion=None, resourceVersionMatch=None)
-    pages = JoinedPages(response, query, limit, token)
+    pages = JoinedPages(response, query, max(int(limit), 0) or None, token)
     return msgspec.structs.replace(planned, pages=pages, query=pages.query())
-
-
-def filtered(parsed: ParsedRequest, response: OfResource) -> Forward:
-    """Return a request for what is filtered here, and so is authorized first (G-24, G-40)."""
-    return forward(parsed, parsed.path, response, authorize=parsed.attributes)
 
 
 def _with_metadata(query: Query) -> Query:
