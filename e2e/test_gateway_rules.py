@@ -386,7 +386,6 @@ def test_pages_of_one_namespace_go_on(world: World) -> None:
     path = f"/api/v1/namespaces/{world.namespace}/configmaps?limit=2"
     first = world.first.ask(_request("GET", path))
     token = first.body["metadata"]["continue"]
-    assert first.body["metadata"]["remainingItemCount"] >= 1
     assert b"settings" not in shown_in(token)
     second = world.first.ask(_request("GET", f"{path}&continue={token}"))
     assert second.code == 200
