@@ -29,7 +29,6 @@ from karmada_vc_agent.access.agent_objects import (
     token_prefix,
 )
 from karmada_vc_agent.config.decoding import ConfigError, decode
-from karmada_vc_agent.features.gateway.mapping.cluster_view import SEALER_KEY_BYTES
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import AlreadyExistsError, NotFoundError
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of
@@ -45,7 +44,7 @@ from karmada_vc_agent.model.vocabulary import HOST_ANNOTATION as HOST
 from karmada_vc_agent.runner.common import Common
 
 TOKEN_BYTES = 32
-KEY_BYTES = SEALER_KEY_BYTES
+KEY_BYTES = 32
 SEALING_KEY = "sealing-key"
 """Data key of the key for `continue` tokens, KEY_BYTES random bytes."""
 _SHOWN = 16
