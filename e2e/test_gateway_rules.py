@@ -288,13 +288,6 @@ WRITES: list[tuple[str, str, str, Any, str]] = [
         [{"op": "add", "path": "/data/e", "value": "f"}],
         JSON_PATCH,
     ),
-    (
-        "PATCH",
-        "/api/v1",
-        "configmaps/new",
-        [{"op": "test", "path": "/data/e", "value": "x"}],
-        JSON_PATCH,
-    ),
     ("PATCH", "/api/v1", "configmaps/missing", {"data": {"a": "b"}}, MERGE),
     (
         "PATCH",
@@ -316,13 +309,6 @@ WRITES: list[tuple[str, str, str, Any, str]] = [
         {"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "b:2"}]}}}},
         STRATEGIC,
     ),
-    (
-        "PATCH",
-        "/apis/apps/v1",
-        "deployments/web",
-        [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "c:3"}],
-        JSON_PATCH,
-    ),
     ("PATCH", "/apis/apps/v1", "deployments/web/scale", {"spec": {"paused": True}}, MERGE),
     ("PATCH", "/apis/apps/v1", "deployments/web", {"spec": {"replicas": "x"}}, MERGE),
     (
@@ -331,19 +317,6 @@ WRITES: list[tuple[str, str, str, Any, str]] = [
         "deployments/web",
         {"spec": {"selector": {"matchLabels": {"a": "b"}}}},
         MERGE,
-    ),
-    (
-        "PATCH",
-        f"/apis/{RBAC}/v1",
-        "rolebindings/read",
-        [
-            {
-                "op": "add",
-                "path": "/subjects/-",
-                "value": {"kind": "User", "apiGroup": RBAC, "name": "bob"},
-            }
-        ],
-        JSON_PATCH,
     ),
     ("POST", "/api/v1", "pods/bare/eviction", {"metadata": {"name": "bare"}}, ""),
     ("DELETE", "/api/v1", "configmaps/new", None, ""),
@@ -413,7 +386,6 @@ def test_pages_of_one_namespace_go_on(world: World) -> None:
     path = f"/api/v1/namespaces/{world.namespace}/configmaps?limit=2"
     first = world.first.ask(_request("GET", path))
     token = first.body["metadata"]["continue"]
-    assert first.body["metadata"]["remainingItemCount"] >= 1
     assert b"settings" not in shown_in(token)
     second = world.first.ask(_request("GET", f"{path}&continue={token}"))
     assert second.code == 200

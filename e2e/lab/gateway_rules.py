@@ -11,12 +11,12 @@ from typing import Any
 from e2e.lab.api import Api, Object
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     ResponseKind,
-    Unknown,
+    UnknownNamespacesError,
     VirtualRequest,
 )
 from karmada_vc_agent.features.gateway.mapping.plan import plan
 from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo, RefusalError
-from karmada_vc_agent.features.gateway.mapping.responses import PAGES_MAX, Forward, PlanAnswer
+from karmada_vc_agent.features.gateway.mapping.responses import PAGES_MAX, Forward
 from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import parse_api_version
 from tests.fakes.gateway_view import Asker, FakeHost, FakeView
@@ -105,8 +105,6 @@ class Rules:
         planned = plan(request, Asker(), self.view)
         if isinstance(planned, RefusalError):
             return Answered(planned.code, planned.status())
-        if isinstance(planned, PlanAnswer):
-            return Answered(planned.code, planned.body.decode())
         return self._forward(planned)
 
     def _forward(self, planned: Forward) -> Answered:
@@ -143,11 +141,11 @@ class Rules:
         return Answered(200, {**pages.head(), pages.field: pages.taken()})
 
     def _known(self, change: Any, value: Object) -> Any:
-        found = change(value, self.view)
-        if isinstance(found, Unknown):
+        try:
+            return change(value, self.view)
+        except UnknownNamespacesError:
             self.view.look()
-            found = change(value, self.view)
-        return found
+            return change(value, self.view)
 
     def _send(self, planned: Forward, query: str) -> tuple[int, bytes]:
         path = f"{planned.path}?{query}" if query else planned.path

@@ -10,12 +10,12 @@ from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     SEALER_KEY_BYTES,
     Sealer,
-    Unknown,
+    UnknownNamespacesError,
     VirtualRequest,
 )
 from karmada_vc_agent.features.gateway.mapping.plan import plan
 from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo, RefusalError
-from karmada_vc_agent.features.gateway.mapping.responses import Forward, Plan, PlanAnswer
+from karmada_vc_agent.features.gateway.mapping.responses import Forward, Plan
 from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import (
@@ -128,7 +128,6 @@ class FakeView:
     name: str = "branch-a"
     nodes: tuple[str, ...] = ("node-1",)
     vc_fields: Mapping[str, Any] = field(default_factory=dict)
-    is_alive: bool = True
     settings: TranslationSettings = field(default_factory=TranslationSettings)
 
     @property
@@ -151,9 +150,9 @@ class FakeView:
             and name not in self.host.unread
         }
 
-    def virtual_namespace(self, host: str) -> str | Unknown | None:
+    def virtual_namespace(self, host: str) -> str | None:
         if host in self.host.unread:
-            return Unknown(frozenset({host}))
+            raise UnknownNamespacesError({host})
         return next((ns for ns, name in self.claims().items() if name == host), None)
 
     def is_foreign(self, host: str) -> bool:
@@ -192,9 +191,6 @@ class FakeView:
 
     def sealer(self) -> Sealer:
         return SEALER
-
-    def host_is_alive(self) -> bool:
-        return self.is_alive
 
 
 class Asker(Caller, frozen=True):
@@ -244,13 +240,6 @@ def refused(
     """Plan a request that must be refused."""
     found = asked(view, method, path, body, query, **fields)
     assert isinstance(found, RefusalError), found
-    return found
-
-
-def answered(view: FakeView, method: str, path: str, body: object = None) -> PlanAnswer:
-    """Plan a request that the gateway must answer itself."""
-    found = asked(view, method, path, body)
-    assert isinstance(found, PlanAnswer), found
     return found
 
 

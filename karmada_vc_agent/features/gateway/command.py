@@ -6,7 +6,6 @@ import os
 import signal
 import ssl
 import sys
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -14,8 +13,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from msgspec.structs import replace
 
 from karmada_vc_agent.commands import shared
@@ -33,7 +30,6 @@ from karmada_vc_agent.features.gateway.server.host_requests import HostRequests
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import BearerReview
-from karmada_vc_agent.kube.errors import ApiError, KubeError
 from karmada_vc_agent.kube.flows import Supervisor
 from karmada_vc_agent.kube.https import ServingCertificate
 from karmada_vc_agent.kube.kubeconfig import (
@@ -61,8 +57,8 @@ _log = logging.getLogger(__name__)
 
 GRACE_S = 15.0
 """How long requests in progress may take to end; tunnels are cut then."""
-LOOK_S = 10.0
-"""How often idle connections are closed, and the host is probed while no request goes to it."""
+KEPT_S = 30.0
+"""How long connections to the host are kept open."""
 SWITCH_S = 0.0005
 """How long the loop waits, at each step, for a thread that translates; 5 ms is Python's own."""
 QPS, BURST = 50.0, 100
@@ -184,18 +180,10 @@ class _GatewayProcess:
                 stack.push_async_callback(runner.cleanup)
 
     async def _keep_up(self) -> None:
-        """Close idle connections, and probe the host while no request goes to it."""
+        """Close connections that are kept open: API servers close what is idle for 90 s."""
         while True:
-            self._requests.close_idle()
-            try:
-                await self._client.request("GET", "/readyz", is_patient=False)
-            except ApiError:
-                self._requests.answered_at = time.monotonic()
-            except KubeError as error:
-                _log.debug("The host does not answer", extra={"reason": str(error)})
-            else:
-                self._requests.answered_at = time.monotonic()
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(KEPT_S)
+            self._requests.close()
 
     def _served(self, settings: AgentConfig) -> None:
         self.state.file.replace_all(settings.virtual_clusters)
@@ -206,9 +194,7 @@ class _GatewayProcess:
 
     def _sealer(self) -> Sealer:
         """Return what seals tokens; without a key of the agent, one of this process does."""
-        key = self.state.sealing_key or self._own_key
-        stretched = HKDF(hashes.SHA256(), SEALER_KEY_BYTES, salt=None, info=b"continue tokens")
-        return Sealer(stretched.derive(key))
+        return Sealer(self.state.sealing_key or self._own_key)
 
 
 async def _take_any(_: tuple[VirtualCluster, ...]) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from karmada_vc_agent.access.agent_objects import hub_secret_name
+from karmada_vc_agent.access.agent_objects import TokenKind, hub_secret_name
 from karmada_vc_agent.access.rights import HubAccess
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, version_of
 from karmada_vc_agent.features.gateway.tokens import GatewayTokens
@@ -32,6 +32,7 @@ from karmada_vc_agent.model.objects import (
     gvk_of,
     labels_of,
     maps_at,
+    text_at,
 )
 from karmada_vc_agent.model.virtual_cluster import STRICT, VirtualCluster
 from karmada_vc_agent.model.vocabulary import (
@@ -95,15 +96,13 @@ async def _probe_by(
     headers = {"Authorization": f"Bearer {endpoint.token}", "Accept": "application/json"}
     url = f"{endpoint.url}{_PROBED_PATH}"
     request = f"GET {url}" + (f" through proxy {proxy}" if proxy else "")
+    options: dict[str, Any] = {"ssl": context, "proxy": proxy, "allow_redirects": False}
     try:
         async with (
             asyncio.timeout(PROBE_S),
             aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session,
-            session.get(
-                url, headers=headers, ssl=context, proxy=proxy, allow_redirects=False
-            ) as answer,
+            session.get(url, headers=headers, **options) as answer,
         ):
-            await answer.read()
             return None if answer.status == 200 else f"{request}: status {answer.status}"
     except (aiohttp.ClientProxyConnectionError, aiohttp.ClientConnectorDNSError):
         raise
@@ -139,9 +138,6 @@ ACCESS_SOON = Requeue(5.0)
 """Until the gateway answers, or Karmada has sent whom it lets impersonate."""
 _REQUESTED_ANNOTATION = f"{DOMAIN}/asked-at"
 
-Fields = dict[str, Any]
-"""Fields of `spec` of a Cluster; None = is to be absent."""
-
 
 class ClusterAccess:
     """Sole writer of the fields of a Cluster by which the hub reaches it.
@@ -155,21 +151,12 @@ class ClusterAccess:
         self._works = works
         self._host = common.clients.host
         self._settings = common.config.gateway
-        config, clusters = common.config, common.stores.clusters
-        self._tokens = GatewayTokens(
-            common.clients.hub,
-            self._host,
-            common.clock.now,
-            agent=config.agent_name,
-            namespace=config.agent_namespace,
-            agent_id=clusters.agent,
-            host_id=clusters.host,
-        )
+        self._tokens = GatewayTokens(common)
         self._live_roles = LiveObjects(self._host, works.store_of)
         self.ask: Callable[[ProbedEndpoint], Awaitable[str | None]] = probe
         self.on_probed: Callable[[str, bool], None] = lambda _cluster, _answers: None
         self._hub = common.clients.hub
-        self._clusters = clusters
+        self._clusters = common.stores.clusters
         self._once = LogOnce(_log)
 
     async def reconcile(self, name: str) -> Requeue | None:
@@ -178,24 +165,20 @@ class ClusterAccess:
         if vc is None:
             return None
         cluster = self._clusters.ours(name)
-        if cluster is None:
-            if self.is_on and self._common.registrations.stays_away(name):
-                await self.take_away(vc)
-            return None  # registration prepares it
-        if not self.is_on:
+        if cluster is not None and not self.is_on:
             await self._withdraw(vc, cluster)
-            return None
-        if cluster["metadata"].get("deletionTimestamp"):
-            await self.take_away(vc)
-            return None
-        return await self._publish(vc, cluster)
+        elif cluster is not None and not cluster["metadata"].get("deletionTimestamp"):
+            return await self._publish(vc, cluster)
+        elif self.is_on and (cluster or self._common.registrations.stays_away(name)):
+            await self._take_away(vc)
+        return None  # without a Cluster registration prepares it
 
     async def _publish(self, vc: VirtualCluster, cluster: Object) -> Requeue:
         try:
             endpoint = await self.prepare(vc)
         except RefusedError as error:
             raise RetryError(error.refusal.detail) from error
-        cluster = await self._patch(cluster, changes(cluster, self.first_fields(vc.name)))
+        cluster = await self._patch(cluster, self._changes(cluster, is_published=False))
         problem = await self.ask(endpoint)
         self.on_probed(vc.name, problem is None)
         if problem is None:
@@ -206,7 +189,7 @@ class ClusterAccess:
         is_published = bool(dig(cluster, "spec", "apiEndpoint"))
         if problem is None or is_published:
             # What was published stays: a tunnel that is cut is no reason to change the Cluster.
-            await self._patch(cluster, changes(cluster, self.all_fields(vc.name)))
+            await self._patch(cluster, self._changes(cluster, is_published=True))
         if not self.has_rules_of_karmada(vc):
             await self._ask_for_rules()
             return ACCESS_SOON
@@ -219,7 +202,7 @@ class ClusterAccess:
         spec = cluster.get("spec") or {}
         there = {key: None for key in _FIELDS if spec.get(key)}
         cluster = await self._patch(cluster, {"spec": there})
-        await self.take_away(vc)
+        await self._take_away(vc)
         await self._patch(cluster, {"metadata": {"annotations": {GATEWAY_LABEL: None}}})
 
     async def _patch(self, cluster: Object, patch: Object) -> Object:
@@ -262,12 +245,24 @@ class ClusterAccess:
 
         Raises RetryError, KubeError, RefusedError.
         """
-        authorities = self._authorities()
+        settings = self._settings
+        try:
+            authorities = Path(settings.ca_file).read_bytes()  # noqa: ASYNC240 - it is small
+        except OSError as error:
+            problem = f"gateway.caFile: {settings.ca_file}: {error.strerror or error}"
+            raise RetryError(problem) from error
         await self._works.namespace_writer.claim(vc, ANCHOR_NAMESPACE)
         token = await self._tokens.ensure(vc, authorities)
         await self._put_identities(await self._identities(vc))
-        settings = self._settings
         return ProbedEndpoint(settings.endpoint(vc.name), token, authorities, settings.proxy_url)
+
+    def _changes(self, cluster: Object, *, is_published: bool) -> Object:
+        """Return the merge patch by which a Cluster gets its fields, and the mark; {} = none."""
+        desired = self._fields(cluster["metadata"]["name"], is_published=is_published)
+        spec = cluster.get("spec") or {}
+        changed = {key: value for key, value in desired.items() if (spec.get(key) or None) != value}
+        patch: Object = {"spec": changed} if changed else {}
+        return patch if is_marked(cluster) else {**patch, "metadata": {"annotations": _MARK}}
 
     async def fields_of_new(self, vc: VirtualCluster) -> Object:
         """Return the metadata and spec that a new Cluster has for access, {} if it has none yet.
@@ -285,22 +280,20 @@ class ClusterAccess:
                 extra={"virtual_cluster": vc.name, "reason": str(error)},
             )
             return {}
-        return {"metadata": {"annotations": _MARK}, "spec": self.first_fields(vc.name)}
+        return {"metadata": {"annotations": _MARK}, "spec": self._fields(vc.name)}
 
-    def first_fields(self, cluster: str) -> Fields:
-        """Return the fields that come with the Cluster."""
-        return {"impersonatorSecretRef": _reference(hub_secret_name(cluster, "impersonator"))}
+    def _fields(self, cluster: str, *, is_published: bool = False) -> Object:
+        """Return the fields that come with the Cluster, or those that publish the endpoint."""
+        fields: Object = {"impersonatorSecretRef": _reference(cluster, "impersonator")}
+        if is_published:
+            fields |= {
+                "secretRef": _reference(cluster, "access"),
+                "proxyURL": self._settings.proxy_url or None,
+                "apiEndpoint": self._settings.endpoint(cluster),
+            }
+        return fields
 
-    def all_fields(self, cluster: str) -> Fields:
-        """Return the fields that publish the endpoint."""
-        return {
-            **self.first_fields(cluster),
-            "secretRef": _reference(hub_secret_name(cluster, "access")),
-            "proxyURL": self._settings.proxy_url or None,
-            "apiEndpoint": self._settings.endpoint(cluster),
-        }
-
-    async def take_away(self, vc: VirtualCluster) -> None:
+    async def _take_away(self, vc: VirtualCluster) -> None:
         """Remove what `prepare` made. Raises KubeError."""
         try:
             await self._tokens.revoke(vc.name)
@@ -326,14 +319,6 @@ class ClusterAccess:
         )
         return Callers(vc.name, names).role(settings.agent_name, absorbed)
 
-    def _authorities(self) -> bytes:
-        path = self._settings.ca_file
-        try:
-            return Path(path).read_bytes()
-        except OSError as error:
-            problem = f"gateway.caFile: {path}: {error.strerror or error}"
-            raise RetryError(problem) from error
-
     async def _put_identities(self, desired: Object) -> None:
         path = f"{_ROLES_PATH}/{desired['metadata']['name']}"
         try:
@@ -351,18 +336,6 @@ class ClusterAccess:
             await self._host.replace(path, {**desired, "metadata": metadata})
 
 
-def changes(cluster: Object, desired: Fields) -> Object:
-    """Return the merge patch by which a Cluster gets these fields, and the mark; {} = none."""
-    spec = cluster.get("spec") or {}
-    patch: Object = {}
-    changed = {key: value for key, value in desired.items() if (spec.get(key) or None) != value}
-    if changed:
-        patch["spec"] = changed
-    if not is_marked(cluster):
-        patch["metadata"] = {"annotations": _MARK}
-    return patch
-
-
 def is_marked(cluster: Object) -> bool:
     """Whether an agent published its endpoint, or is about to."""
     return GATEWAY_LABEL in annotations_of(cluster)
@@ -372,27 +345,27 @@ _MARK = {GATEWAY_LABEL: "true"}
 """On a Cluster: its fields for access are the agent's."""
 
 
-def _reference(name: str) -> dict[str, str]:
-    return {"namespace": LEASE_NAMESPACE, "name": name}
+def _reference(cluster: str, kind: TokenKind) -> Object:
+    return {"namespace": LEASE_NAMESPACE, "name": hub_secret_name(cluster, kind)}
 
 
-def keys_of_cluster(
-    virtual_clusters: Container[str], old: Object | None, new: Object | None
+def _keys(
+    virtual_clusters: Container[str], name_of: Callable[[Object], str], *versions: Object | None
 ) -> Iterator[str]:
-    """Yield the virtual cluster of a changed Cluster, if it is served."""
-    name = ((new or old) or {"metadata": {"name": ""}})["metadata"]["name"]
+    """Yield the virtual cluster of a changed object, if it is served. versions: old, new."""
+    name = name_of(versions[1] or versions[0] or {"metadata": {}})
     if name in virtual_clusters:
         yield name
 
 
-def keys_of_role(
-    virtual_clusters: Container[str], old: Object | None, new: Object | None
-) -> Iterator[str]:
-    """Yield the virtual cluster of a changed ClusterRole: it may say who is to be impersonated."""
-    obj = new or old or {}
-    cluster = labels_of(obj).get(CLUSTER_LABEL, "")
-    if cluster in virtual_clusters and gvk_of(obj).group_kind == vocabulary.CLUSTER_ROLE:
-        yield cluster
+def _name_of(cluster: Object) -> str:
+    return text_at(cluster, "metadata", "name")
+
+
+def _cluster_of_role(role: Object) -> str:
+    """Return the virtual cluster of a ClusterRole, which may say who is to be impersonated."""
+    is_role = gvk_of(role).group_kind == vocabulary.CLUSTER_ROLE
+    return labels_of(role).get(CLUSTER_LABEL, "") if is_role else ""
 
 
 def setup_cluster_access(parts: Parts) -> ControllerSpec[str]:
@@ -401,10 +374,12 @@ def setup_cluster_access(parts: Parts) -> ControllerSpec[str]:
     access = common.part(ClusterAccess)
     access.on_probed = parts.collector.endpoint_probed
     is_on = access.is_on
-    sources = [Enqueues(common.stores.clusters.store.add_handler, partial(keys_of_cluster, vcs))]
+    sources = [Enqueues(common.stores.clusters.store.add_handler, partial(_keys, vcs, _name_of))]
     if is_on and (roles := access.roles()) is not None:
         # The store itself: signals leave out what the agent wrote, as it does these roles.
-        sources.append(Enqueues(roles.add_handler, partial(keys_of_role, vcs), after_s=0.2))
+        sources.append(
+            Enqueues(roles.add_handler, partial(_keys, vcs, _cluster_of_role), after_s=0.2)
+        )
     return ControllerSpec(
         "cluster-access",
         common.queues.by_name(),

@@ -27,7 +27,11 @@ from karmada_vc_agent.cluster.virtual_clusters import (
     claim_of,
 )
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.gateway.mapping.cluster_view import Sealer, Unknown, View
+from karmada_vc_agent.features.gateway.mapping.cluster_view import (
+    Sealer,
+    UnknownNamespacesError,
+    View,
+)
 from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo
 from karmada_vc_agent.features.gateway.tokens import TokenSum, clusters_of, sealing_key_of, sums_of
 from karmada_vc_agent.kube.client import ApiClient
@@ -252,18 +256,10 @@ class ClusterView(View):
     counts that is deleted, as for the last events of its objects.
     """
 
-    def __init__(
-        self,
-        state: HostState,
-        sealer: Sealer,
-        vc: VirtualCluster,
-        *,
-        host_is_alive: bool,
-    ) -> None:
+    def __init__(self, state: HostState, sealer: Sealer, vc: VirtualCluster) -> None:
         self._state = state
         self._sealer = sealer
         self._vc = vc
-        self._host_is_alive = host_is_alive
         self._context: tuple[object, TranslationContext] | None = None
         self._pinned: TranslationContext | None = None
         self.missed_kind = False
@@ -278,12 +274,12 @@ class ClusterView(View):
     def anchor(self) -> str:
         return self._state.anchor_of(self._vc)
 
-    def virtual_namespace(self, host: str) -> str | Unknown | None:
+    def virtual_namespace(self, host: str) -> str | None:
         claim = self._state.claims.holder_of(host)
         if claim is None and self._state.namespaces.get("", host) is None:
             claim = self._state.released.get(host) if self.has_past else None
             if claim is None and host not in self.absent:
-                return Unknown(frozenset({host}))
+                raise UnknownNamespacesError({host})
         if claim is None or claim.cluster != self.name or claim.namespace == ANCHOR_NAMESPACE:
             return None
         return claim.namespace
@@ -337,6 +333,3 @@ class ClusterView(View):
 
     def sealer(self) -> Sealer:
         return self._sealer
-
-    def host_is_alive(self) -> bool:
-        return self._host_is_alive

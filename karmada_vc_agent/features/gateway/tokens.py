@@ -10,8 +10,7 @@ import hmac
 import logging
 import secrets
 from base64 import b64decode, b64encode
-from binascii import Error as Base64Error
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -30,7 +29,6 @@ from karmada_vc_agent.access.agent_objects import (
     token_prefix,
 )
 from karmada_vc_agent.config.decoding import ConfigError, decode
-from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import AlreadyExistsError, NotFoundError
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of
@@ -43,6 +41,7 @@ from karmada_vc_agent.model.vocabulary import (
     SYSTEM_LABEL,
 )
 from karmada_vc_agent.model.vocabulary import HOST_ANNOTATION as HOST
+from karmada_vc_agent.runner.common import Common
 
 TOKEN_BYTES = 32
 KEY_BYTES = 32
@@ -77,8 +76,12 @@ def digest(token: str) -> str:
 
 def sums_of(secret: Object | None) -> tuple[TokenSum, ...]:
     """Return the sums in a Secret; what cannot be read is left out, so it is not valid."""
-    sums = (_sum_in(value) for key, value in secret_data(secret).items() if key.startswith(TOKENS))
-    return tuple(each for each in sums if each is not None)
+    sums = []
+    for key, value in secret_data(secret).items():
+        if key.startswith(TOKENS):
+            with suppress(msgspec.DecodeError, UnicodeDecodeError):
+                sums.append(msgspec.json.decode(_decoded(value) or b"", type=TokenSum))
+    return tuple(sums)
 
 
 def matching(sums: Iterable[TokenSum], token: str) -> TokenSum | None:
@@ -115,15 +118,7 @@ def clusters_of(secret: Object | None) -> tuple[VirtualCluster, ...]:
 def _decoded(value: Any) -> bytes | None:
     try:
         return b64decode(value, validate=True)
-    except (Base64Error, TypeError, ValueError):
-        return None
-
-
-def _sum_in(value: Any) -> TokenSum | None:
-    raw = _decoded(value)
-    try:
-        return msgspec.json.decode(raw, type=TokenSum) if raw is not None else None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (TypeError, ValueError):
         return None
 
 
@@ -134,29 +129,16 @@ _TOKEN, _AUTHORITIES = "token", "caBundle"
 
 
 class GatewayTokens:
-    """Sole writer of the gateway's Secret on the host, and of those of Clusters on the hub.
+    """Sole writer of the gateway's Secret on the host, and of those of Clusters on the hub."""
 
-    agent: name of the agent; namespace: its own on the host; agent_id: `<namespace>/<name>`;
-    host_id: of the host cluster.
-    """
-
-    def __init__(
-        self,
-        hub: ApiClient,
-        host: ApiClient,
-        now: Callable[[], str],
-        *,
-        agent: str,
-        namespace: str,
-        agent_id: str,
-        host_id: str,
-    ) -> None:
-        self._hub = hub
-        self._host = host
-        self._now = now
-        self._agent = agent
-        self._annotations = {AGENT_ANNOTATION: agent_id, HOST: host_id}
-        self._path = f"/api/v1/namespaces/{namespace}/secrets/{secret_name(agent)}"
+    def __init__(self, common: Common) -> None:
+        config, clusters = common.config, common.stores.clusters
+        self._hub, self._host = common.clients.hub, common.clients.host
+        self._now = common.clock.now
+        self._agent = config.agent_name
+        self._annotations = {AGENT_ANNOTATION: clusters.agent, HOST: clusters.host}
+        name = secret_name(config.agent_name)
+        self._path = f"/api/v1/namespaces/{config.agent_namespace}/secrets/{name}"
 
     async def ensure(self, vc: VirtualCluster, authorities: bytes) -> str:
         """Return the token of kind access; both kinds are valid, and on the hub.
@@ -170,7 +152,11 @@ class GatewayTokens:
             detail = f"Secret {self._path.rpartition('/')[2]} of the gateway is missing"
             raise RetryError(f"{detail}: run karmada-vc-agent join") from error
         on_hub = {kind: await self._on_hub(vc.name, kind) for kind in TOKEN_KINDS}
-        sums, values = sums_of(secret), self._settings(secret, vc)
+        sums, values = sums_of(secret), dict[str, bytes]()
+        if sealing_key_of(secret) is None:
+            values[SEALING_KEY] = secrets.token_bytes(KEY_BYTES)
+        if _text(secret, definition_key(vc.name)) != definition_text(vc):
+            values[definition_key(vc.name)] = definition_text(vc).encode()
         tokens: dict[TokenKind, str] = {}
         for kind, live in on_hub.items():
             token = _text(live, _TOKEN)
@@ -201,10 +187,8 @@ class GatewayTokens:
             secret = await self._host.get(self._path)
         except NotFoundError:
             secret = {}
-        keys = {*token_keys(secret, cluster), definition_key(cluster)} & set(
-            dig(secret, "data") or ()
-        )
-        if keys:
+        keys = {*token_keys(secret, cluster), definition_key(cluster)}
+        if keys := keys & set(dig(secret, "data") or ()):
             _log.info("Revoking tokens", extra={"virtual_cluster": cluster})
             await self._host.merge_patch(self._path, {"data": dict.fromkeys(keys)})
         for kind in TOKEN_KINDS:
@@ -214,16 +198,6 @@ class GatewayTokens:
                     await self._hub.delete(path)
             except NotFoundError:
                 continue
-
-    def _settings(self, secret: Object, vc: VirtualCluster) -> dict[str, bytes]:
-        """Return what of the Secret beside tokens is to be written."""
-        values = {}
-        key, text = definition_key(vc.name), definition_text(vc)
-        if _text(secret, key) != text:
-            values[key] = text.encode()
-        if sealing_key_of(secret) is None:
-            values[SEALING_KEY] = secrets.token_bytes(KEY_BYTES)
-        return values
 
     async def _on_hub(self, cluster: str, kind: TokenKind) -> Object | None:
         """Return a Secret of the hub. Raises RetryError for one of another owner."""
@@ -269,7 +243,4 @@ class GatewayTokens:
 
 
 def _text(secret: Object | None, key: str) -> str:
-    try:
-        return b64decode(dig(secret, "data", key) or "", validate=True).decode()
-    except (Base64Error, ValueError, TypeError):
-        return ""
+    return (_decoded(dig(secret, "data", key)) or b"").decode(errors="replace")

@@ -1,7 +1,6 @@
 """Bodies of writes: decoded, translated as a Work's manifest is, encoded (G-31, G-32)."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +18,6 @@ from karmada_vc_agent.model.objects import (
     gvk_of,
 )
 from karmada_vc_agent.model.vocabulary import SELECTED_NODE_ANNOTATION, SERVICE_ACCOUNT_TOKEN
-from karmada_vc_agent.translation import kind_policy
 from karmada_vc_agent.translation.context import NAMES_ANNOTATION
 from karmada_vc_agent.translation.kind_policy import Refusal, Treatment, pod_specs
 from karmada_vc_agent.translation.translate import HostObject, translate
@@ -306,206 +304,41 @@ def in_namespace_only(body: Object, parsed: ParsedRequest) -> Object:
     return mapped
 
 
-def translated_part(body: Object, parsed: ParsedRequest) -> Object:
-    """Return what translate() makes of a part of an object, with our marks. Raises RefusalError."""
-    manifest, nulls = _without_nulls(_manifest(copy_object(body), parsed))
-    obj = _translated(manifest, parsed)
-    for field, pairs in nulls.items():
-        if pairs:
-            obj["metadata"].setdefault(field, {}).update(pairs)
-    return obj
+OPERATION_STEPS_MAX = 100
+_INDEX = re.compile(r"[+-]?[0-9]+|-")
+_MAP_STEPS = (["metadata", "labels"], ["metadata", "annotations"])
 
 
-_PLACEMENT = ("nodeSelector", "affinity", "nodeName")
-_WITH_VALUE = frozenset({"add", "replace", "test"})
-_AS_A_WHOLE = frozenset(
-    {
-        Treatment.SELECTOR,
-        Treatment.AFFINITY_TERM,
-        Treatment.ROUTE_NAMESPACES,
-        Treatment.DESTINATION,
-    }
-)
-"""Treatments for which one part says what another one means, or that add to what is there."""
-_WHOLE_ENTRIES = {
-    vocabulary.ROLE: ("rules",),
-    vocabulary.ROLE_BINDING: ("subjects", "roleRef"),
-}
-"""Fields whose entries have a meaning only as a whole."""
-_INDEX = re.compile(r"0|[1-9][0-9]*|-")
-_NUMBER = re.compile(r"[+-]?[0-9]+")
-"""What an API server takes for an index: -1 is the last entry, +0 and 00 the first one."""
-OPERATIONS_MAX, DEPTH_MAX = 500, 200
-"""Of one patch, each of whose values is translated by itself; of one path."""
-_ENTRY, _KEY = "[]", "{}"
-_ABSENT = object()
-_MAP_STEPS = (("metadata", "labels"), ("metadata", "annotations"))
+def _as_merge_patch(operations: Any, parsed: ParsedRequest) -> Object:
+    """Return a JSON patch as the merge patch that does the same, so that its rules hold.
 
-Steps = tuple[str, ...]
-
-
-def json_patch(operations: Any, parsed: ParsedRequest) -> list[Object]:
-    """Return the patch for the host. Raises RefusalError: 400, 403, 422."""
-    if not isinstance(operations, list):
-        raise refusals.bad_request("a JSON patch is a list of operations")
-    if len(operations) > OPERATIONS_MAX:
-        text = f"a JSON patch has at most {OPERATIONS_MAX} operations here; use a merge patch"
-        raise refusals.bad_request(text)
-    return [_operation(operation, parsed) for operation in operations]
-
-
-def _operation(operation: Any, parsed: ParsedRequest) -> Object:
-    kind = operation.get("op") if isinstance(operation, dict) else None
-    path = operation.get("path") if isinstance(operation, dict) else None
-    if not isinstance(kind, str) or not isinstance(path, str) or (path and path[0] != "/"):
-        raise refusals.bad_request("the body is not a list of JSON patch operations")
-    if path.count("/") > DEPTH_MAX:
-        raise refusals.bad_request(f"a path has more than {DEPTH_MAX} steps")
-    steps = steps_in(path)
-    if kind == "remove":
-        _refuse_protected(steps, path, parsed)
-        if parsed.info.gvk.group_kind == vocabulary.NAMESPACE and steps in _MAP_STEPS:
-            raise parsed.invalid(path, "has keys that are set for the virtual cluster")
-        return {"op": kind, "path": path}
-    if kind not in _WITH_VALUE:
-        raise parsed.invalid(path, f'operation "{kind}" is not supported; use add and remove')
-    if "value" not in operation:
-        raise refusals.bad_request(f"{kind} {path} has no value")
-    if steps == ("metadata", "namespace") and kind == "test":
-        is_same = operation["value"] == parsed.namespace
-        value = parsed.host_namespace if is_same else operation["value"]
-        return {"op": kind, "path": path, "value": value}
-    if kind != "test":
-        _refuse_protected(steps, path, parsed)
-    return {"op": kind, "path": path, "value": _value(steps, operation["value"], path, parsed)}
-
-
-def steps_in(path: str) -> Steps:
-    """Return the steps of a JSON pointer."""
-    return tuple(step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:])
-
-
-def _refuse_protected(steps: Steps, path: str, parsed: ParsedRequest) -> None:
-    """Refuse operations on, above or below what places pods, and on what identifies the object."""
-    for protected in _protected(parsed):
-        if _meets(steps, protected):
-            raise parsed.invalid(path, "is set for the virtual cluster; use a merge patch")
-    if any(
-        vocabulary.is_ours(step) or step == vocabulary.NODE_SELECTOR_ANNOTATION for step in steps
-    ):
-        raise parsed.invalid(path, "is set for the virtual cluster")
-    for row in parsed.reference_rows():
-        pattern = _steps_of(row.path)
-        if row.treatment in _AS_A_WHOLE and len(steps) > len(pattern) and _meets(steps, pattern):
-            raise parsed.invalid(path, "must be replaced as a whole")
-    whole = _WHOLE_ENTRIES.get(parsed.info.gvk.group_kind, ())
-    depth = 1 if steps[:1] == ("roleRef",) else 2
-    if steps[0] in whole and len(steps) > depth:
-        raise parsed.invalid(path, "must be replaced as a whole entry")
-
-
-def _protected(parsed: ParsedRequest) -> Iterator[Steps]:
-    yield from (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
-    for template in _templates(parsed):
-        for field in _PLACEMENT:
-            yield _steps_of(f"{template}.{field}")
-
-
-def _templates(parsed: ParsedRequest) -> Iterator[str]:
-    """Yield the paths of the pod specs of a kind."""
-    gvk = parsed.info.gvk
-    yield from (
-        path for row in kind_policy.POD_TEMPLATES.get(gvk.group_kind, ()) for path in row.paths
-    )
-    for row in parsed.view.context().settings.pod_templates:
-        if (row.group, row.kind) == (gvk.group, gvk.kind):
-            yield from row.paths
-
-
-def _steps_of(table_path: str) -> Steps:
-    """Return the steps of a table path, with _ENTRY for any index, _KEY for any key."""
-    steps: list[str] = []
-    for part in table_path.split("."):
-        steps.append(part.removesuffix("[]").removesuffix("{}"))
-        if part.endswith(("[]", "{}")):
-            steps.append(_ENTRY if part.endswith("[]") else _KEY)
-    return tuple(steps)
-
-
-def _meets(steps: Steps, pattern: Steps) -> bool:
-    """Whether one is on, above or below the other."""
-    return all(there in (_ENTRY, _KEY, here) for here, there in zip(steps, pattern, strict=False))
-
-
-def _value(steps: Steps, value: Any, path: str, parsed: ParsedRequest) -> Any:
-    """Return a value as it is on the host."""
-    if steps in _MAP_STEPS:
-        keys = value if isinstance(value, dict) else ()
-        if parsed.info.gvk.group_kind == vocabulary.NAMESPACE or any(map(vocabulary.is_ours, keys)):
-            raise parsed.invalid(path, "has keys that are set for the virtual cluster")
-    if steps[:1] == ("status",) or (
-        steps[:1] == ("metadata",) and len(steps) > 1 and steps[:2] not in _MAP_STEPS
-    ):
-        return value  # translate() takes it off; the host decides
-    where = [_is_index(steps, at, path, parsed) for at in range(len(steps))]
-    alone = value
-    for step, is_index in reversed(list(zip(steps, where, strict=True))):
-        alone = [alone] if is_index else {step: alone}
-    if not isinstance(alone, dict):
-        raise parsed.invalid(path, "is not a map")
-    obj = translated_part(alone, parsed)
-    mapped, is_alone = _read(obj, steps, where)
-    if mapped is _ABSENT or (mapped != value and not is_alone):
-        raise parsed.invalid(path, "cannot be set here; use a merge patch")
-    return mapped
-
-
-def _is_index(steps: Steps, at: int, path: str, parsed: ParsedRequest) -> bool:
-    """Whether a step is the index of a list; a number may be the key of a map.
-
-    Raises RefusalError for a number that an API server, and no rule, takes for an index.
+    Raises RefusalError: 400; 422 for what no merge patch says, such as parts of lists, or `test`.
     """
-    is_index = _INDEX.fullmatch(steps[at]) is not None
-    is_odd = not is_index and _NUMBER.fullmatch(steps[at]) is not None
-    if not (is_index or is_odd) or steps[:at] in _MAP_STEPS:
-        return False
-    if any(
-        len(pattern) > at and pattern[at] == _KEY and _meets(steps[:at], pattern[:at])
-        for pattern in _patterns(parsed)
-    ):
-        return False
-    if is_odd:
-        raise parsed.invalid(path, f'"{steps[at]}" is no index; count from 0')
-    return True
-
-
-def _patterns(parsed: ParsedRequest) -> Iterator[Steps]:
-    for row in parsed.reference_rows():
-        yield _steps_of(row.path)
-    for template in _templates(parsed):
-        yield _steps_of(template)
-
-
-def _read(obj: Any, steps: Steps, where: list[bool]) -> tuple[Any, bool]:
-    """Return what is at a place, and whether no list on the way got further entries."""
-    is_alone = True
-    for step, is_index in zip(steps, where, strict=True):
-        if is_index:
-            if not isinstance(obj, list) or not obj:
-                return _ABSENT, False
-            is_alone = is_alone and len(obj) == 1
-            obj = obj[0]
-        elif isinstance(obj, dict) and step in obj:
-            obj = obj[step]
-        else:
-            return _ABSENT, False
-    return obj, is_alone
+    merged: Object = {}
+    listed: list[Any] = operations if isinstance(operations, list) else [None]
+    for operation in listed:
+        kind, path = dig(operation, "op"), dig(operation, "path")
+        if not isinstance(path, str) or not 0 < path.count("/") < OPERATION_STEPS_MAX:
+            raise refusals.bad_request("the body is not a list of JSON patch operations")
+        *steps, last = (part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:])
+        value = None if kind == "remove" else operation.get("value")
+        has_index = steps not in _MAP_STEPS and any(map(_INDEX.fullmatch, (*steps, last)))
+        if kind not in ("add", "replace", "remove") or isinstance(value, dict) or has_index:
+            detail = "this operation is not supported; use a merge patch or a strategic one"
+            raise parsed.invalid(path, detail)
+        inner: Any = merged
+        for step in steps:
+            inner = inner.setdefault(step, {}) if isinstance(inner, dict) else None
+        if not isinstance(inner, dict):
+            raise parsed.invalid(path, "is below what another operation sets")
+        inner[last] = value
+    return merged
 
 
 APPLY = "application/apply-patch+yaml"
 """Clients of Kubernetes send JSON, which is YAML."""
 JSON_PATCH = "application/json-patch+json"
-MERGE = frozenset({"application/merge-patch+json", "application/strategic-merge-patch+json"})
+MERGE = ("application/merge-patch+json", "application/strategic-merge-patch+json")
 OF_THE_KIND = frozenset({"", "status", "ephemeralcontainers", "resize"})
 """Subresources whose body is an object of the kind; others have kinds of their own."""
 
@@ -516,8 +349,8 @@ def body_for(parsed: ParsedRequest) -> tuple[bytes, str]:
     if parsed.verb in ("delete", "deletecollection"):
         return delete_options(body, content_type)
     if parsed.verb == "patch":
-        kind = cluster_view.media_type_of(content_type)
-        return encode(_patched(kind, body, parsed)), kind
+        kind, sent = decoded_patch(parsed)
+        return encode(_patched(kind, sent, parsed)), kind
     sent = as_object(decode(body, content_type))
     subresource = parsed.path.subresource
     if subresource == "binding":
@@ -538,23 +371,20 @@ def delete_options(body: bytes, content_type: str) -> tuple[bytes, str]:
     return encode(decode(body, content_type)), refusals.JSON
 
 
-def _patched(kind: str, body: bytes, parsed: ParsedRequest) -> Any:
-    """Return a decoded patch for the host. Raises RefusalError."""
-    is_of_kind = parsed.path.subresource in OF_THE_KIND
-    if kind == JSON_PATCH:
-        operations = decode_json(body)
-        if is_of_kind:
-            return json_patch(operations, parsed)
-        for operation in operations if isinstance(operations, list) else ():
-            path = dig(operation, "path")
-            # Of the identity; the rest of a Scale or so names nothing.
-            if not isinstance(path, str) or not path.startswith(("/spec", "/status")):
-                raise parsed.invalid(str(path), "must not be patched")
-        return operations
-    if kind not in MERGE and kind != APPLY:
+def decoded_patch(parsed: ParsedRequest) -> tuple[str, Object]:
+    """Return the media type of a patch for the host, and what it says. Raises RefusalError."""
+    kind = cluster_view.media_type_of(parsed.request.content_type)
+    if kind not in (*MERGE, APPLY, JSON_PATCH):
         raise refusals.unsupported_body()
-    sent = as_object(decode_json(body))
-    if not is_of_kind:
+    sent = decode_json(parsed.request.body)
+    if kind == JSON_PATCH:
+        return MERGE[0], _as_merge_patch(sent, parsed)
+    return kind, as_object(sent)
+
+
+def _patched(kind: str, sent: Object, parsed: ParsedRequest) -> Object:
+    """Return a decoded patch for the host. Raises RefusalError."""
+    if parsed.path.subresource not in OF_THE_KIND:
         return in_namespace_only(sent, parsed)
     if kind == APPLY and not parsed.path.subresource:
         return whole(sent, parsed, is_update=True)

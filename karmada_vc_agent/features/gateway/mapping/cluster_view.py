@@ -5,8 +5,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -22,12 +23,12 @@ from karmada_vc_agent.features.gateway.mapping.refusals import (
     RefusalError,
     bad_request,
 )
-from karmada_vc_agent.model import vocabulary
+from karmada_vc_agent.model import user_text
 from karmada_vc_agent.model.objects import GroupKind, Object
 from karmada_vc_agent.model.vocabulary import NAMESPACE_NAME_LABEL
 from karmada_vc_agent.translation import kind_policy
 from karmada_vc_agent.translation.context import TranslationContext
-from karmada_vc_agent.translation.kind_policy import Policy, Reference, policy_for
+from karmada_vc_agent.translation.kind_policy import Policy, Reference, kind_named, policy_for
 
 _SEGMENT = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})+")
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
@@ -112,7 +113,6 @@ def _decoded_segment(raw: str) -> str:
     return segment
 
 
-_PAIR = re.compile(r"(?:[A-Za-z0-9\-._~!$'()*,;:@/?=\[\]+]|%[0-9A-Fa-f]{2})*")
 _FALSE = frozenset({"false", "0"})
 _SAFE_IN_QUERIES = ":@~!$'()*,/"
 
@@ -121,11 +121,14 @@ FIELDS_OF_NAMESPACES = ("metadata.namespace", "involvedObject.namespace", "regar
 NAME_FIELD = "metadata.name"
 
 _FIELD_TERM = re.compile(r"(?P<key>[^=!]*)(?P<operator>!=|==|=)(?P<value>.*)", re.DOTALL)
-_LABEL_EQUALITY = re.compile(r"(?P<key>[^\s=!]+)\s*(?P<operator>!=|==|=)\s*(?P<value>\S*)")
-_LABEL_SET = re.compile(r"(?P<key>\S+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
+_LABELS = re.compile(
+    r"(?<![^\s,])(K\s*(?:!=|==?)\s*)([^\s,()]+)|(?<![^\s,])(K\s+(?:not)?in\s*\()([^()]*)".replace(
+        "K", re.escape(NAMESPACE_NAME_LABEL)
+    )
+)
+"""Terms about the name of a namespace: by equality, or by a set."""
 _FIELDS = re.compile(r"(?:\\.|[^,])+", re.DOTALL)
 """Terms between commas that are not escaped; empty ones are dropped, as by an API server."""
-_LABEL_MARK = re.compile(r"[(),]")
 
 MapName = Callable[[str], str]
 
@@ -137,23 +140,15 @@ class Query(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> "Query":
-        """Parse a query as received. Raises RefusalError."""
-        pairs = []
-        for pair in text.split("&") if text else ():
-            if not _PAIR.fullmatch(pair):
-                raise bad_request("the query has characters that must be encoded")
-            if ";" in pair:
-                raise bad_request("the query must separate parameters by &")
-            key, _, value = pair.partition("=")
-            pairs.append((_decoded_parameter(key), _decoded_parameter(value)))
-        return cls(tuple(pairs))
+        """Parse a query as received: what is sent is made of this. Raises RefusalError."""
+        try:
+            return cls(tuple(parse_qsl(text, keep_blank_values=True, errors="strict")))
+        except ValueError as error:
+            raise bad_request("the query is not UTF-8") from error
 
     def encoded(self) -> str:
         """Return the query for a request."""
-        return "&".join(
-            f"{quote(key, safe=_SAFE_IN_QUERIES)}={quote(value, safe=_SAFE_IN_QUERIES)}"
-            for key, value in self.pairs
-        )
+        return urlencode(self.pairs, safe=_SAFE_IN_QUERIES, quote_via=quote)
 
     def first(self, key: str) -> str | None:
         """Return the first value of a parameter, the one that an API server reads."""
@@ -174,16 +169,6 @@ class Query(Struct, frozen=True):
         """Return the query with each value of a parameter changed."""
         pairs = ((name, change(value) if name == key else value) for name, value in self.pairs)
         return structs.replace(self, pairs=tuple(pairs))
-
-
-def _decoded_parameter(text: str) -> str:
-    try:
-        decoded = unquote_to_bytes(text.replace("+", " ")).decode()
-    except UnicodeDecodeError as error:
-        raise bad_request("the query is not UTF-8") from error
-    if "\x00" in decoded:
-        raise bad_request("the query has a zero byte")
-    return decoded
 
 
 # --- selectors --------------------------------------------------------------------------
@@ -228,54 +213,18 @@ def map_field_selector(selector: str, mappings: Mapping[str, MapName]) -> str:
 
 
 def map_label_selector(selector: str, map_namespace: MapName) -> str:
-    """Return a labelSelector with the values of `kubernetes.io/metadata.name` mapped.
+    """Return a labelSelector with the values of `kubernetes.io/metadata.name` mapped."""
 
-    Raises RefusalError if a term with that key cannot be read.
-    """
-    if NAMESPACE_NAME_LABEL not in selector:
-        return selector
-    return ",".join(_label_term(term, map_namespace) for term in _split_labels(selector))
+    def mapped(term: re.Match[str]) -> str:
+        names = map(str.strip, (term[2] or term[4]).split(","))
+        return (term[1] or term[3]) + ",".join(name and map_namespace(name) for name in names)
 
-
-def _split_labels(selector: str) -> Iterator[str]:
-    """Split at commas outside of parentheses."""
-    depth, start = 0, 0
-    for mark in _LABEL_MARK.finditer(selector):
-        if mark[0] != ",":
-            depth += 1 if mark[0] == "(" else -1
-        elif depth == 0:
-            yield selector[start : mark.start()]
-            start = mark.end()
-    yield selector[start:]
-
-
-def _label_term(term: str, map_namespace: MapName) -> str:
-    text = term.strip()
-    if NAMESPACE_NAME_LABEL not in text or text.lstrip("!").strip() == NAMESPACE_NAME_LABEL:
-        return term
-    match: Any = _LABEL_EQUALITY.fullmatch(text)
-    if match is not None:
-        value = match["value"]
-        if match["key"] == NAMESPACE_NAME_LABEL and value:
-            value = map_namespace(value)
-        return f"{match['key']}{match['operator']}{value}"
-    match = _LABEL_SET.fullmatch(text)
-    if match is None:
-        raise bad_request(f"invalid label selector: {text}")
-    values = [value.strip() for value in match["values"].split(",")]
-    if match["key"] == NAMESPACE_NAME_LABEL:
-        values = [map_namespace(value) if value else value for value in values]
-    return f"{match['key']} {match['operator']} ({','.join(values)})"
+    return _LABELS.sub(mapped, selector)
 
 
 _ANY = frozenset({"*/*", "application/*", ""})
-METADATA = ("PartialObjectMetadata", "PartialObjectMetadataList")
 _KEPT = ("as", "v", "g", "profile")
 """Parameters of a media type that go to the host."""
-_OTHERS_THAT_ARE_JSON = frozenset(
-    {"application/yaml", "text/yaml", "application/x-yaml", "text/plain"}
-)
-"""Types that an answer in JSON serves as well: JSON is YAML, and legible."""
 
 
 class _MediaType(NamedTuple):
@@ -302,7 +251,7 @@ def upstream_accept(accept: str) -> str | None:
     """Return the Accept for the host, JSON only; None: the client takes nothing of that (406)."""
     types: list[str] = []
     for name, parameters in parse_media_types(accept):
-        if name in _ANY or name in _OTHERS_THAT_ARE_JSON:
+        if name in _ANY:
             types.append(JSON)
         elif name == JSON:
             kept = {key: value for key, value in parameters.items() if key in _KEPT and value}
@@ -310,26 +259,13 @@ def upstream_accept(accept: str) -> str | None:
     return ",".join(dict.fromkeys(types)) or None
 
 
-def preferred_view(accept: str) -> str:
-    """Return what an upstream Accept prefers: Table, PartialObjectMetadata, its list, or ""."""
-    return next(parse_media_types(accept)).parameters.get("as", "")
-
-
-def without_views(accept: str) -> str:
-    """Return an upstream Accept that asks for whole objects, though still for a Table."""
-    types = parse_media_types(accept)
-    return (
-        ",".join(str(each) for each in types if each.parameters.get("as") not in METADATA) or JSON
-    )
-
-
 def media_type_of(content_type: str) -> str:
     """Return the name of the media type of a body, "" if it has none."""
     return next(parse_media_types(content_type)).name
 
 
-SEALER_KEY_BYTES = 64
-"""Length of the key in the host Secret; AES-SIV with 256 bits."""
+SEALER_KEY_BYTES = 32
+"""Length of the key in the host Secret; two keys of AES, for AES-SIV."""
 
 
 class Sealer:
@@ -382,14 +318,16 @@ class VirtualRequest(msgspec.Struct, frozen=True):
         return sum(map(len, texts)) + len(self.body)
 
 
-class Unknown(msgspec.Struct, frozen=True):
-    """Host namespaces that the view has to read before the answer can be mapped (G-41).
+class UnknownNamespacesError(Exception):
+    """Host namespaces that the view has to read before an answer can be mapped (G-41).
 
     Nothing was changed: read them, and call again with the same value. A namespace that does not
     exist belongs to no one then: virtual_namespace() returns None.
     """
 
-    host_namespaces: frozenset[str]
+    def __init__(self, host_namespaces: Iterable[str]) -> None:
+        super().__init__()
+        self.host_namespaces = frozenset(host_namespaces)
 
 
 class ResponseKind(StrEnum):
@@ -399,49 +337,33 @@ class ResponseKind(StrEnum):
     OBJECT = "object"
     LIST = "list"
     WATCH = "watch"
-    DISCOVERY = "discovery"
 
 
 class View(Protocol):
     """What mapping reads of one virtual cluster; the server implements it over caches.
 
     anchor: the host namespace that mapping shows as `kube-system`; it is not among the claims.
+    virtual_namespace: the virtual name of a claimed host namespace; None: of others, or deleted;
+    raises UnknownNamespacesError. is_foreign: whether it exists and is not of this virtual cluster.
+    is_others: whether it is claimed by, or the anchor of, another one. namespace_object: as cached,
+    never changed by mapping. resource, resources: what the host serves under a path, or of a group
+    in all versions. context: the facts for translating and restoring; `work` is "". suffix: the
+    end of a generated name, by chance. sealer: with a key that replicas share (G-40a).
     """
 
     @property
     def name(self) -> str: ...
     @property
     def anchor(self) -> str: ...
-
-    def virtual_namespace(self, host: str) -> str | Unknown | None:
-        """Return the virtual name of a claimed host namespace; None: of others, or deleted."""
-
-    def is_foreign(self, host: str) -> bool:
-        """Whether a host namespace exists and is not of this virtual cluster."""
-
-    def is_others(self, host: str) -> bool:
-        """Whether a host namespace is claimed by, or the anchor of, another virtual cluster."""
-
-    def namespace_object(self, host: str) -> Object | None:
-        """Return the Namespace of the host from the cache; never changed by mapping."""
-
-    def resource(self, group: str, version: str, plural: str) -> KindInfo | None:
-        """Return what the host serves under a path, from discovery."""
-
-    def resources(self, group: str) -> Iterable[KindInfo]:
-        """Return all that the host serves of a group, in all versions."""
-
-    def context(self) -> TranslationContext:
-        """Return the facts for translating bodies and restoring objects; `work` is ""."""
-
-    def suffix(self) -> str:
-        """Return the end of a generated name, by chance (`metadata.generateName`)."""
-
-    def sealer(self) -> Sealer:
-        """Return what seals `continue` tokens; its key is shared by all replicas (G-40a)."""
-
-    def host_is_alive(self) -> bool:
-        """Whether the host answered in the last 30 s."""
+    def virtual_namespace(self, host: str) -> str | None: ...
+    def is_foreign(self, host: str) -> bool: ...
+    def is_others(self, host: str) -> bool: ...
+    def namespace_object(self, host: str) -> Object | None: ...
+    def resource(self, group: str, version: str, plural: str) -> KindInfo | None: ...
+    def resources(self, group: str) -> Iterable[KindInfo]: ...
+    def context(self) -> TranslationContext: ...
+    def suffix(self) -> str: ...
+    def sealer(self) -> Sealer: ...
 
 
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
@@ -521,31 +443,23 @@ class KindScope(Enum):
     VOLUMES = "by the label, or by the namespace of their claim; read only"
     BINDINGS = "by their RoleBindings in the anchor; read only"
     SHARED = "shared by all; read only"
-    REVIEW = "questions about rights, which are mapped"
-    SELF_REVIEW = "the question who one is, which the gateway answers"
+    REVIEW = "questions about oneself, which are mapped"
     DENIED = "not at all"
 
 
-_AUTHORIZATION = "authorization.k8s.io"
-SCOPE_OF_KIND: Mapping[GroupKind, KindScope] = {
-    vocabulary.NAMESPACE: KindScope.NAMESPACES,
-    GroupKind("", "Node"): KindScope.NODES,
-    GroupKind("metrics.k8s.io", "NodeMetrics"): KindScope.NODES,
-    vocabulary.PERSISTENT_VOLUME: KindScope.VOLUMES,
-    vocabulary.CLUSTER_ROLE_BINDING: KindScope.BINDINGS,
-    GroupKind("storage.k8s.io", "CSIDriver"): KindScope.SHARED,
-    GroupKind(_AUTHORIZATION, "SelfSubjectAccessReview"): KindScope.REVIEW,
-    GroupKind(_AUTHORIZATION, "SelfSubjectRulesReview"): KindScope.REVIEW,
-    GroupKind(_AUTHORIZATION, "SubjectAccessReview"): KindScope.REVIEW,
-    GroupKind(_AUTHORIZATION, "LocalSubjectAccessReview"): KindScope.REVIEW,
-    GroupKind("authentication.k8s.io", "SelfSubjectReview"): KindScope.SELF_REVIEW,
-    # Works may not contain these; in namespaces they are read.
-    GroupKind("", "Event"): KindScope.NAMESPACED,
-    GroupKind("events.k8s.io", "Event"): KindScope.NAMESPACED,
-    GroupKind("storage.k8s.io", "CSIStorageCapacity"): KindScope.NAMESPACED,
-    GroupKind("policy.kubeedge.io", "ServiceAccountAccess"): KindScope.NAMESPACED,
+KINDS: Mapping[str, Any] = user_text.load_yaml(
+    Path(__file__).parent.with_name("kinds.yaml").read_bytes()
+)
+"""Tables by kind; the file says what they are."""
+_SCOPE_OF_KIND = {
+    kind_named(name): KindScope[scope] for scope, names in KINDS["scopes"].items() for name in names
 }
-"""Kinds whose scope does not follow from the policy for Works."""
+
+
+def by_kind(table: str) -> dict[GroupKind, list[str]]:
+    """Return a table of KINDS."""
+    return {kind_named(name): values for name, values in KINDS[table].items()}
+
 
 _OF_POLICY: Mapping[Policy, KindScope] = {
     Policy.APPLY: KindScope.NAMESPACED,
@@ -557,7 +471,6 @@ _READING = frozenset({"get", "list", "watch"})
 _VERBS_OF_SCOPE: Mapping[KindScope, frozenset[str]] = {
     KindScope.NAMESPACES: _READING | {"create", "delete", "patch", "update"},
     KindScope.REVIEW: frozenset({"create"}),
-    KindScope.SELF_REVIEW: frozenset({"create"}),
     KindScope.DENIED: frozenset(),
 }
 """Verbs that are allowed, else reading; of NAMESPACED, host RBAC decides."""
@@ -568,7 +481,7 @@ DENIED_SUBRESOURCES = frozenset({("", "serviceaccounts", "token")})
 
 def scope_of(info: KindInfo, view: View) -> KindScope:
     """Return how a resource is seen."""
-    special = SCOPE_OF_KIND.get(info.gvk.group_kind)
+    special = _SCOPE_OF_KIND.get(info.gvk.group_kind)
     if special is not None:
         return special
     configured = view.context().settings.cluster_scoped_kinds
@@ -576,18 +489,6 @@ def scope_of(info: KindInfo, view: View) -> KindScope:
     return _OF_POLICY.get(policy, KindScope.DENIED)
 
 
-def is_kind_shown(info: KindInfo, view: View) -> bool:
-    """Whether discovery shows a resource (5.5)."""
-    return scope_of(info, view) is not KindScope.DENIED
-
-
 def scope_allows(scope: KindScope, verb: str) -> bool:
     """Whether a verb is allowed at all."""
     return scope is KindScope.NAMESPACED or verb in _VERBS_OF_SCOPE.get(scope, _READING)
-
-
-def is_subresource_shown(scope: KindScope, info: KindInfo, subresource: str) -> bool:
-    """Whether discovery shows a subresource."""
-    if (info.group, info.plural, subresource) in DENIED_SUBRESOURCES:
-        return False
-    return scope is KindScope.NAMESPACED

@@ -2,7 +2,7 @@
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import cache, partial
 from importlib import resources
@@ -29,8 +29,8 @@ _VARINT_BYTES, _MORE = 10, 0x80
 _DEPTH_MAX = 64
 _SIGN, _RANGE = 1 << 63, 1 << 64
 
-Wire = Mapping[int, list[tuple[int, Any]]]
-"""number -> what it has: type on the wire, and an integer or bytes."""
+Wire = dict[int, list[Any]]
+"""number -> what it has: integers or bytes."""
 
 
 def _malformed(why: str) -> RefusalError:
@@ -56,15 +56,14 @@ def decode_protobuf(body: bytes) -> Object:
     if not body.startswith(_MAGIC):
         raise _malformed("it does not begin as objects of Kubernetes do")
     unknown = _wire(body[len(_MAGIC) :], 4)
-    if any(_bytes_at(unknown, number) for number in (3, 4)):
+    if any(_one(unknown, number, b"") for number in (3, 4)):
         raise unsupported_body("its content is encoded once more")
-    head = _wire(_bytes_at(unknown, 1), 2)
-    api_version, kind = _string(_bytes_at(head, 1)), _string(_bytes_at(head, 2))
-    key = kind if kind == _OPTIONS else f"{api_version}/{kind}"
-    message = _fields().kinds.get(key)
+    head = _wire(_one(unknown, 1, b""), 2)
+    api_version, kind = _string(_one(head, 1, b"")), _string(_one(head, 2, b""))
+    message = _fields().kinds.get(kind if kind == _OPTIONS else f"{api_version}/{kind}")
     if message is None:
         raise unsupported_body(f"{kind} in {api_version} is not listed in protobuf")
-    fields = _message(_bytes_at(unknown, 2), message, 0)
+    fields = _message(_one(unknown, 2, b""), message, 0)
     return {"apiVersion": api_version, "kind": kind, **fields}
 
 
@@ -89,34 +88,30 @@ def _message(data: bytes, name: str, depth: int) -> Object:
     return obj
 
 
-def _field(values: list[tuple[int, Any]], code: str, depth: int) -> Any:
+def _field(values: list[Any], code: str, depth: int) -> Any:
     form, inner = code[0], code[1:]
     if form == _LIST:
-        return [_value(*each, inner, depth) for each in values]
+        return [_value(each, inner, depth) for each in values]
     if form == _MAP_FORM:
-        return dict(_entry(*each, inner, depth) for each in values)
+        entries = [_wire(each, 2) for each in values]
+        # Of strings and messages; no map has numbers.
+        return {
+            _string(_one(each, 1, b"")): _field(each.get(2, [b""]), inner, depth)
+            for each in entries
+        }
     if len(values) > 1:
         raise _malformed("a field that is no list is there twice")
-    return _value(*values[0], code, depth)
+    return _value(values[0], code, depth)
 
 
-def _entry(wire: int, data: Any, code: str, depth: int) -> tuple[str, Any]:
-    entry = _wire(_sized(wire, data), 2)
-    value = entry.get(2, [(_BYTES, b"")])  # of strings and messages; no map has numbers
-    return _string(_bytes_at(entry, 1)), _field(value, code, depth)
-
-
-def _value(wire: int, data: Any, code: str, depth: int) -> Any:
-    if code in _NUMBERS:
-        if wire != _VARINT:
-            raise _malformed("a number has another type")
-        return _NUMBERS[code](data)
-    content = _sized(wire, data)
-    if code in _TEXTS:
-        return _TEXTS[code](content)
+def _value(data: Any, code: str, depth: int) -> Any:
+    if isinstance(data, int) is not (code in _NUMBERS):
+        raise _malformed("a field has another type")
+    if decode := _NUMBERS.get(code) or _TEXTS.get(code):
+        return decode(data)
     if code[0] == _WRAPPED:
-        return [_value(*each, code[1:], depth) for each in _wire(content, 1).get(1, ())]
-    return _message(content, code, depth + 1)
+        return [_value(each, code[1:], depth) for each in _wire(data, 1).get(1, ())]
+    return _message(data, code, depth + 1)
 
 
 # --- values -------------------------------------------------------------------------------
@@ -134,7 +129,7 @@ def _string(data: bytes) -> str:
 
 
 def _json(data: bytes) -> Any:
-    raw = _bytes_at(_wire(data, 1), 1)
+    raw = _one(_wire(data, 1), 1, b"")
     try:
         return orjson.loads(raw) if raw else None
     except ValueError as error:
@@ -142,33 +137,29 @@ def _json(data: bytes) -> Any:
 
 
 def _quantity(data: bytes) -> str:
-    return _string(_bytes_at(_wire(data, 1), 1)) or "0"
+    return _string(_one(_wire(data, 1), 1, b"")) or "0"
 
 
 def _int_or_string(data: bytes) -> int | str:
     wire = _wire(data, 3)
-    if _number(wire, 1):
-        return _string(_bytes_at(wire, 3))
-    return _number(wire, 2)
+    return _string(_one(wire, 3, b"")) if _one(wire, 1, 0) else _signed(_one(wire, 2, 0))
 
 
 def _time(precision: str, data: bytes) -> str | None:
     """Return a time as Kubernetes writes it; None: none at all."""
     wire = _wire(data, 2)
-    if not wire:
-        return None
-    nanos = _number(wire, 2)
+    seconds, nanos = (_signed(_one(wire, number, 0)) for number in (1, 2))
     try:
-        moment = _EPOCH + timedelta(seconds=_number(wire, 1), microseconds=nanos // 1000)
+        moment = _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
     except OverflowError as error:
         raise _malformed("a time is out of range") from error
-    return f"{moment.isoformat(timespec=precision)}Z"
+    return f"{moment.isoformat(timespec=precision)}Z" if wire else None
 
 
 _LIST, _MAP_FORM, _WRAPPED = "[", "{", "("
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - UTC, written with a Z
-_NUMBERS: Mapping[str, Callable[[int], Any]] = {"bool": bool, "int": _signed}
-_TEXTS: Mapping[str, Callable[[bytes], Any]] = {
+_NUMBERS: Mapping[str, Callable[[Any], Any]] = {"bool": bool, "int": _signed}
+_TEXTS: Mapping[str, Callable[[Any], Any]] = {
     "string": _string,
     "bytes": lambda data: b64encode(data).decode(),
     "json": _json,
@@ -182,27 +173,26 @@ _TEXTS: Mapping[str, Callable[[bytes], Any]] = {
 # --- the wire -----------------------------------------------------------------------------
 
 
-def _wire(data: bytes, most: int | None = None) -> Wire:
+def _wire(data: Any, most: int | None = None) -> Wire:
     """Return the values of each number, in its order. most: the largest that is read here.
 
     Raises RefusalError.
     """
-    values: dict[int, list[tuple[int, Any]]] = {}
+    if not isinstance(data, bytes):
+        raise _malformed("a message has another type")
+    values: Wire = {}
     at, end = 0, len(data)
     while at < end:
         key, at = _varint(data, at)
-        wire = key & 7
-        content: Any
-        if wire == _VARINT:
-            content, at = _varint(data, at)
-        elif wire == _BYTES:
-            size, at = _varint(data, at)
-            if size > end - at:
-                raise _malformed("it ends too early")
-            content, at = data[at : at + size], at + size
-        else:
+        content, wire = b"", key & 7
+        if wire not in (_VARINT, _BYTES):
             raise _malformed("it has a type that Kubernetes does not use")
-        values.setdefault(key >> 3, []).append((wire, content))
+        number, at = _varint(data, at)
+        if wire == _BYTES:
+            if number > end - at:
+                raise _malformed("it ends too early")
+            content, at = data[at : at + number], at + number
+        values.setdefault(key >> 3, []).append(number if wire == _VARINT else content)
     if most is not None and not values.keys() <= set(range(1, most + 1)):
         raise unsupported_body("a part of it has a field that is not listed")
     return values
@@ -219,26 +209,12 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     raise _malformed("a number does not end")
 
 
-def _sized(wire: int, data: Any) -> bytes:
-    if wire != _BYTES:
-        raise _malformed("a text or a message has another type")
-    content: bytes = data
-    return content
-
-
-def _bytes_at(wire: Wire, number: int) -> bytes:
-    """Return the one text or message under a number, b"" if there is none."""
-    values = wire.get(number, [(_BYTES, b"")])
-    if len(values) > 1:
-        raise _malformed("a field that is no list is there twice")
-    return _sized(*values[0])
-
-
-def _number(wire: Wire, number: int) -> int:
-    values = wire.get(number, [(_VARINT, 0)])
-    if len(values) > 1 or values[0][0] != _VARINT:
-        raise _malformed("a number is there twice, or has another type")
-    return _signed(values[0][1])
+def _one(wire: Wire, number: int, default: Any) -> Any:
+    """Return the one value under a number, which has the type of the default."""
+    values = wire.get(number, [default])
+    if len(values) > 1 or type(values[0]) is not type(default):
+        raise _malformed("a field is there twice, or has another type")
+    return values[0]
 
 
 _MAP = msgspec.json.Decoder(dict[str, Raw])
@@ -283,15 +259,6 @@ class PartialDecoder:
         """Decode an event of a watch."""
         return _read(self._event, line)
 
-    def parts(self, content: Content) -> tuple[Object, str, list[Raw]]:
-        """Return a list without its entries, the field of these, and them for some()."""
-        return _read(_split, _read(_MAP.decode, content))
-
-    def some(self, entries: Iterable[Content], field: str) -> list[Object]:
-        """Decode some entries of a list or of a Table."""
-        decode = self._row if field == "rows" else self._object
-        return [_read(decode, _read(_MAP.decode, entry)) for entry in entries]
-
     def encoded(self, mapped: Any) -> bytes:
         """Return the JSON of what was decoded, or of a part of it.
 
@@ -324,7 +291,9 @@ class PartialDecoder:
         if not any(key in raw for key in _LONG):
             return self._object(raw)
         envelope, field, entries = _split(raw)
-        return {**envelope, field: self.some(entries, field)}
+        decode = self._row if field == "rows" else self._object
+        some = [_read(decode, _read(_MAP.decode, entry)) for entry in entries]
+        return {**envelope, field: some}
 
     def _row(self, row: Object) -> Object:
         for key, raw in row.items():

@@ -5,14 +5,19 @@ volume claim, by a RoleBinding in the anchor.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
-from karmada_vc_agent.features.gateway.mapping.cluster_view import FieldTerm, Unknown, View
+from karmada_vc_agent.features.gateway.mapping.cluster_view import (
+    FieldTerm,
+    UnknownNamespacesError,
+    View,
+    by_kind,
+)
 from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo
-from karmada_vc_agent.model.objects import GroupKind, Object, annotations_of, labels_of, text_at
+from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, text_at
 from karmada_vc_agent.model.virtual_cluster import (
     ClaimedNamespaces,
     HostNamespace,
@@ -66,7 +71,7 @@ def host_namespaces(view: View) -> Callable[[str], str]:
     return cache(host)
 
 
-def virtual_namespace(view: View, host: str) -> str | Unknown | None:
+def virtual_namespace(view: View, host: str) -> str | None:
     """Return the virtual name of a host namespace, also of the anchor; None: of others."""
     return KUBE_SYSTEM if host == view.anchor else view.virtual_namespace(host)
 
@@ -81,11 +86,7 @@ _ACCOUNT = re.compile(r"\bsystem:serviceaccount:([A-Za-z0-9.-]+):[A-Za-z0-9.-]+"
 _NEIGHBOUR = "another-identity"
 
 
-_TEXTS: Mapping[GroupKind, tuple[str, ...]] = {
-    GroupKind("", "Event"): ("message",),
-    GroupKind("events.k8s.io", "Event"): ("note", "deprecatedNote"),
-}
-"""Fields with texts of the host's components, which name what they please."""
+_TEXTS = by_kind("texts")
 NO_KIND = KindInfo("", "", "", "", namespaced=False)
 
 
@@ -153,7 +154,9 @@ class ObjectReader:
 
 def reach_of(info: KindInfo, view: View) -> Parts | None:
     """Return what a Reader looks at in objects of a kind; None: all of it."""
-    return restored_parts(info.gvk, view.context().settings, _TEXTS.get(info.gvk.group_kind, ()))
+    return restored_parts(
+        info.gvk, view.context().settings, tuple(_TEXTS.get(info.gvk.group_kind, ()))
+    )
 
 
 def is_readable(obj: object) -> bool:
@@ -195,7 +198,7 @@ def in_namespaces(only: str = "") -> ObjectFilter:
     def take(obj: Object, reader: ObjectReader) -> bool:
         host = _namespace_of(obj)
         virtual = reader.virtual_name(host) if host else None
-        if not isinstance(virtual, str):
+        if virtual is None:
             return False
         if virtual != only if only else virtual == KUBE_SYSTEM:
             return False
@@ -219,7 +222,7 @@ def written_namespace(host: str, virtual: str) -> ObjectFilter:
 
 def _take_namespace(obj: Object, reader: ObjectReader) -> bool:
     virtual = virtual_namespace(reader.view, _name_of(obj))
-    if not isinstance(virtual, str):
+    if virtual is None:
         return False
     reader.restore(obj, virtual)
     return True
@@ -286,13 +289,10 @@ BINDINGS = ObjectFilter(_take_binding)
 """ClusterRoleBindings, read from what they became in the anchor."""
 
 
-def volume_membership(
-    names: tuple[FieldTerm, ...] = (), *, metadata_only: bool = False
-) -> ObjectFilter:
+def volume_membership(names: tuple[FieldTerm, ...] = ()) -> ObjectFilter:
     """Return that of PersistentVolumes: labelled, or bound to a claim of the virtual cluster.
 
-    names: terms of a fieldSelector on the virtual name. Whole objects are needed, so metadata_only
-    cuts them to what is requested.
+    names: terms of a fieldSelector on the virtual name.
     """
 
     def take(obj: Object, reader: ObjectReader) -> bool:
@@ -300,7 +300,7 @@ def volume_membership(
         virtual = _name_of(obj)
         if cluster is None:
             host = _namespace_of_claim(obj)
-            if not host or not isinstance(virtual_namespace(reader.view, host), str):
+            if not host or virtual_namespace(reader.view, host) is None:
                 return False
         elif cluster != reader.view.name:
             return False
@@ -313,8 +313,6 @@ def volume_membership(
             reader.restore(obj)
         else:
             _restore_named(obj, reader)
-        if metadata_only:
-            _cut_to_metadata(obj)
         return True
 
     return ObjectFilter(take, _namespace_of_claim)
@@ -326,22 +324,16 @@ def _namespace_of_claim(obj: Object) -> str:
     return text_at(obj, "spec", "claimRef", "namespace")
 
 
-def unknown_namespaces(
-    objects: list[Object], membership: ObjectFilter, view: View
-) -> Unknown | None:
-    """Return the namespaces that the view must read before these objects can be mapped."""
-    hosts = {membership.namespace_of(obj) for obj in objects} - {""}
-    unknown = frozenset(
-        host for host in hosts if isinstance(virtual_namespace(view, host), Unknown)
-    )
-    return Unknown(unknown) if unknown else None
-
-
-def _cut_to_metadata(obj: Object) -> None:
-    """Make PartialObjectMetadata of an object, in place."""
-    for key in [key for key in obj if key != "metadata"]:
-        del obj[key]
-    obj["kind"], obj["apiVersion"] = "PartialObjectMetadata", "meta.k8s.io/v1"
+def require_namespaces(objects: list[Object], members: ObjectFilter, view: View) -> None:
+    """Raise UnknownNamespacesError for all that the view must read before these are mapped."""
+    unknown: set[str] = set()
+    for host in {members.namespace_of(obj) for obj in objects} - {""}:
+        try:
+            virtual_namespace(view, host)
+        except UnknownNamespacesError as error:
+            unknown |= error.host_namespaces
+    if unknown:
+        raise UnknownNamespacesError(unknown)
 
 
 def _restore_named(obj: Object, reader: ObjectReader) -> None:

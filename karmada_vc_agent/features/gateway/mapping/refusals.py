@@ -174,10 +174,6 @@ def unsupported_body(why: str = "") -> RefusalError:
     return _by_rules(415, message)
 
 
-def unavailable(message: str) -> RefusalError:
-    return _by_rules(503, message)
-
-
 def invalid(
     info: KindInfo, name: str, field: str, detail: str, reason: str = "FieldValueInvalid"
 ) -> RefusalError:

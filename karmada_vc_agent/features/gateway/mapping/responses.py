@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -14,36 +14,24 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     Query,
     RequestPath,
     ResponseKind,
-    Unknown,
     View,
+    by_kind,
 )
 from karmada_vc_agent.features.gateway.mapping.decoding import PartialDecoder
 from karmada_vc_agent.features.gateway.mapping.object_membership import (
-    SHARED_OBJECTS,
+    BINDINGS,
     ObjectFilter,
     ObjectReader,
     is_readable,
     reach_of,
-    unknown_namespaces,
+    require_namespaces,
 )
 from karmada_vc_agent.features.gateway.mapping.refusals import Attributes, KindInfo, RefusalError
 from karmada_vc_agent.model import vocabulary
-from karmada_vc_agent.model.objects import GroupKind, Object, dig, maps_at, text_at
-from karmada_vc_agent.model.virtual_cluster import Guard
+from karmada_vc_agent.model.objects import Object, dig, maps_at, text_at
 from karmada_vc_agent.model.vocabulary import BUILT_INS
 
-_SUBJECTS = ("Role", "Users", "Groups", "ServiceAccounts")
-_TEXT_COLUMNS: Mapping[GroupKind, tuple[str, ...]] = {
-    vocabulary.CLUSTER_ROLE_BINDING: _SUBJECTS,
-    vocabulary.ROLE_BINDING: _SUBJECTS,
-    vocabulary.PERSISTENT_VOLUME: ("Claim",),
-    vocabulary.PERSISTENT_VOLUME_CLAIM: ("Volume",),
-    GroupKind("snapshot.storage.k8s.io", "VolumeSnapshotContent"): ("VolumeSnapshotNamespace",),
-    vocabulary.SERVICE: ("External-IP",),
-    GroupKind("", "Event"): ("Message",),
-    GroupKind("events.k8s.io", "Event"): ("Message",),
-}
-"""Kind -> columns with names of the host."""
+_TEXT_COLUMNS = by_kind("columns")
 
 
 def _text_cell(column: str, cell: Any, reader: ObjectReader) -> Any:
@@ -73,8 +61,7 @@ def objects_of(table: Object) -> list[Object]:
     return [obj for obj in objects if isinstance(obj, dict)]
 
 
-_BOOKMARK, _ERROR, _MODIFIED, _DELETED = "BOOKMARK", "ERROR", "MODIFIED", "DELETED"
-_IDENTITY = ("name", "uid", "resourceVersion", "creationTimestamp")
+_BOOKMARK, _ERROR = "BOOKMARK", "ERROR"
 
 
 class Response:
@@ -91,7 +78,7 @@ class Response:
         """Return what decodes lists and events; here all of them."""
         return PartialDecoder()
 
-    def map(self, decoded: Object, _view: View) -> Object | Unknown | None:
+    def map(self, decoded: Object, _view: View) -> Object | None:
         """Map what the answer is; None: not of this virtual cluster, so not_found(), or dropped."""
         return decoded
 
@@ -108,11 +95,8 @@ class Response:
 class OfResource(Response):
     """The answer to a request for one resource.
 
-    scope: of its `continue` tokens. name: of the requested object.
-    hides_count: whether the number of what remains counts objects of others (G-40).
-    without_objects: the client requested rows alone. renamed_lists: kind of a list on the host ->
-    its type for the client. written: names of a Namespace that is written, on the host and the
-    virtual one, whether it is claimed by now or not.
+    scope: of its `continue` tokens. without_objects: the client requested rows alone.
+    written: both names, host's first, of a Namespace that may not be claimed yet.
     """
 
     info: KindInfo
@@ -120,9 +104,7 @@ class OfResource(Response):
     kind: ResponseKind
     name: str
     scope: tuple[str, ...]
-    hides_count: bool = False
     without_objects: bool = False
-    renamed_lists: Mapping[str, Object] = field(default_factory=dict)
     written: tuple[str, str] | None = None
     _columns: list[Object] = field(default_factory=list)
     _names: list[str] = field(default_factory=list)
@@ -132,7 +114,7 @@ class OfResource(Response):
         """Return what decodes what restoring objects of the kind looks at."""
         return PartialDecoder(reach_of(self.info, view))
 
-    def map(self, decoded: Object, view: View) -> Object | Unknown | None:
+    def map(self, decoded: Object, view: View) -> Object | None:
         """Map an object, a list or parts of one, or one event of a watch."""
         if self.kind is ResponseKind.LIST:
             return self._map_list(decoded, view)
@@ -165,37 +147,34 @@ class OfResource(Response):
             self._strip(decoded)
         elif isinstance(decoded.get("items"), list):
             decoded["items"] = [item for item in decoded["items"] if self._takes(item, reader)]
-        decoded.update(self.renamed_lists.get(text_at(decoded, "kind"), {}))
+        if decoded.get("kind") == "RoleBindingList" and self.members is BINDINGS:
+            decoded["kind"] = "ClusterRoleBindingList"
 
     def seal(self, token: str, view: View) -> str:
         """Return a `continue` token for clients (G-40a)."""
         return view.sealer().seal(token, self.scope)
 
-    def _map_object(self, decoded: Object, view: View) -> Object | Unknown | None:
+    def _map_object(self, decoded: Object, view: View) -> Object | None:
         """Map an object, a Table of one, a Status, or the list that a deletion returns."""
         if is_status(decoded):
             return self.map_status(decoded, view)
         if is_table(decoded):
             table = self._map_list(decoded, view)
-            return table if isinstance(table, Unknown) or table["rows"] else None
+            return table if table["rows"] else None
         if decoded.get("kind") != self.info.kind and isinstance(decoded.get("items"), list):
             return self._map_list(decoded, view)
         return self._take(decoded, decoded, view)
 
-    def _map_list(self, decoded: Object, view: View) -> Object | Unknown:
-        unknown = unknown_namespaces(entries_of(decoded), self.members, view)
-        if unknown is not None:
-            return unknown
+    def _map_list(self, decoded: Object, view: View) -> Object:
+        require_namespaces(entries_of(decoded), self.members, view)
         self.filter(decoded, ObjectReader(view, self.info))
         metadata = decoded.get("metadata")
-        if isinstance(metadata, dict):
-            if token := text_at(metadata, "continue"):
-                metadata["continue"] = self.seal(token, view)
-            if self.hides_count:
-                metadata.pop("remainingItemCount", None)
+        if isinstance(metadata, dict):  # lists that are read are JoinedPages
+            metadata.pop("continue", None)
+            metadata.pop("remainingItemCount", None)
         return decoded
 
-    def _map_event(self, decoded: Object, view: View) -> Object | Unknown | None:
+    def _map_event(self, decoded: Object, view: View) -> Object | None:
         """Map `{"type", "object"}`; bookmarks pass (G-47)."""
         obj, kind = decoded.get("object"), decoded.get("type")
         if not isinstance(obj, dict):
@@ -206,19 +185,12 @@ class OfResource(Response):
             return self._map_table_event(decoded, obj, view)
         if kind == _BOOKMARK:
             return decoded
-        mapped = self._take(obj, decoded, view)
-        if mapped is None and kind == _MODIFIED and self.members is SHARED_OBJECTS:
-            return self._deleted(obj, view)
-        return mapped
+        return self._take(obj, decoded, view)
 
-    def _map_table_event(
-        self, decoded: Object, table: Object, view: View
-    ) -> Object | Unknown | None:
+    def _map_table_event(self, decoded: Object, table: Object, view: View) -> Object | None:
         """Map one; only the first that is passed on has columns."""
-        if decoded.get("type") != _BOOKMARK:
-            mapped = self._map_list(table, view)
-            if isinstance(mapped, Unknown) or not table["rows"]:
-                return mapped if isinstance(mapped, Unknown) else None
+        if decoded.get("type") != _BOOKMARK and not self._map_list(table, view)["rows"]:
+            return None
         self._columns = table.get("columnDefinitions") or self._columns
         if not self._are_columns_shown and self._columns:
             table["columnDefinitions"] = self._columns
@@ -226,26 +198,11 @@ class OfResource(Response):
         self._strip(table)
         return decoded
 
-    def _deleted(self, obj: Object, view: View) -> Object | None:
-        """Return that a shared object was deleted, for one that may have left in Strict.
-
-        An event does not say whose the object was before. It is one of the names that the virtual
-        cluster is given (SharedKinds), so that nothing is said of the objects of others.
-        """
-        name = f"{self.info.group}/{self.info.kind}/{text_at(obj, 'metadata', 'name')}"
-        if view.context().refuses(Guard.SHARED_KINDS, name):
-            return None
-        metadata = {key: obj["metadata"][key] for key in _IDENTITY if key in obj["metadata"]}
-        head = {key: obj[key] for key in ("apiVersion", "kind") if key in obj}
-        return {"type": _DELETED, "object": {**head, "metadata": metadata}}
-
-    def _take(self, obj: Object, whole: Object, view: View) -> Object | Unknown | None:
+    def _take(self, obj: Object, whole: Object, view: View) -> Object | None:
         """Map one object, and return what it is in, or is itself; None: it is not shown."""
         if not is_readable(obj):
             return None
-        unknown = unknown_namespaces([obj], self.members, view)
-        if unknown is not None:
-            return unknown
+        require_namespaces([obj], self.members, view)
         return whole if self.members.take(obj, ObjectReader(view, self.info)) else None
 
     def _takes(self, obj: Any, reader: ObjectReader) -> bool:
@@ -284,8 +241,6 @@ def entries_of(decoded: Object) -> list[Object]:
 
 PAGE_ENTRIES = 500
 """Entries of a host page at most: most may be of others, and a page is decoded at once."""
-_SMALLER = {500: 50, 50: 5, 5: 1}
-"""Where entries are so large that a page is."""
 _GROWTH = 4
 """How much larger the next page is where one did not yield enough."""
 
@@ -293,10 +248,8 @@ _GROWTH = 4
 class JoinedPages:
     """The pages of one request: each is added, and what it yields is taken().
 
-    query: of the request, without `limit` and where to go on. limit: None = all there is, which is
-    sent page by page. token: of the host, where to begin. A page that yields too much is read
-    again up to the last entry that is missing: a token of the host fits any size, and the first
-    page, which has none, is no larger than the limit.
+    query: without `limit` and `continue`. limit: None = all there is. token: of the host, where to
+    begin. A page that yields too much is read again up to the last entry that is missing.
     """
 
     def __init__(self, response: OfResource, query: Query, limit: int | None, token: str) -> None:
@@ -329,29 +282,22 @@ class JoinedPages:
 
     def smaller(self) -> str | None:
         """Return the query of the same page with fewer entries; None: it has one."""
-        size = next((smaller for smaller in _SMALLER.values() if smaller < self._page), None)
-        if size is None:
+        if self._page == 1:
             return None
-        self._page = self._page_max = size
+        self._page = self._page_max = max(1, self._page // 10)
         return self.query()
 
-    def query(self, token: str = "") -> str:
-        """Return the query of the page at a token of the host, by default of the next one."""
+    def query(self) -> str:
+        """Return the query of the next page."""
         values: dict[str, str | None] = {"limit": str(self._page)}
-        if token := token or self._token:
-            values |= {"resourceVersion": None, "resourceVersionMatch": None, "continue": token}
+        if self._token:
+            unversioned = {"resourceVersion": None, "resourceVersionMatch": None}
+            values |= {**unversioned, "continue": self._token}
         return self._query.with_values(**values).encoded()
 
-    def ahead(self, decoded: Object) -> str | None:
-        """Return the query of the page behind one, before it is taken, where all are requested."""
-        token = text_at(decoded, "metadata", "continue")
-        return self.query(token) if self.is_whole and token else None
-
-    def add(self, decoded: Object, view: View) -> str | Unknown | None:
+    def add(self, decoded: Object, view: View) -> str | None:
         """Take one page; return the query of the next one, None: it is complete."""
-        unknown = unknown_namespaces(entries_of(decoded), self._response.members, view)
-        if unknown is not None:
-            return unknown
+        require_namespaces(entries_of(decoded), self._response.members, view)
         token = text_at(decoded, "metadata", "continue")
         field = "rows" if is_table(decoded) else "items"
         there = decoded.get(field) or []
@@ -387,24 +333,13 @@ _INCLUDE = "includeObject"
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
-class PlanAnswer(msgspec.Struct, frozen=True):
-    """A success answered without the host."""
-
-    code: int
-    content_type: str
-    body: bytes
-
-
 class Forward(msgspec.Struct, frozen=True):
     """One request to the host.
 
-    path, query: encoded. accept: "" = none. authorize: checked before; 403 if it is denied, else
-    the gateway sends it as itself instead of impersonating the client (G-30, G-40).
-    is_long: no time limit. pages: with a LIST whose host pages are joined: each page is given to
-    pages.add(), which returns the next query, up to PAGES_MAX times or PAGES_MAX_S unless
-    pages.is_whole. A page that fails after others ends the list where it is. otherwise: what to
-    send if the host answers 404. sets_up: a host namespace that the agent sets up once this made
-    it; the answer waits for that, but not long. warnings: texts for the client.
+    path, query: encoded. authorize: checked before; the gateway sends it as itself then, instead of
+    impersonating the client (G-30, G-40). is_long: no time limit. pages: of a list: each is given
+    to pages.add(), which returns the next query. otherwise: what to send if the host answers 404.
+    sets_up: a host namespace that the answer waits for. warnings: texts for the client.
     """
 
     method: str
@@ -430,7 +365,7 @@ class Forward(msgspec.Struct, frozen=True):
 PAGES_MAX = 10
 PAGES_MAX_S = 5.0
 
-Plan = Forward | PlanAnswer | RefusalError
+Plan = Forward | RefusalError
 
 
 def map_selectors(query: Query, view: View, fields: Mapping[str, MapName] | None = None) -> Query:
@@ -467,27 +402,6 @@ def response_to(parsed: ParsedRequest, members: ObjectFilter, **options: Any) ->
     )
 
 
-def host_token(parsed: ParsedRequest) -> str:
-    """Return the host's `continue` token of a list, or "". Raises RefusalError: 400."""
-    token = parsed.query.first("continue")
-    return parsed.view.sealer().open(token, parsed.token_scope) if token else ""
-
-
-def limit_of(query: Query) -> int | None:
-    """Return how many entries are requested, None = all. Raises RefusalError: 400."""
-    given = query.first("limit") or "0"
-    if not _NUMBER.fullmatch(given):
-        raise refusals.bad_request("limit is not a number")
-    limit = int(given)
-    return limit if limit > 0 else None
-
-
-def with_host_token(parsed: ParsedRequest) -> ParsedRequest:
-    """Return the request with the `continue` token of the host. Raises RefusalError: 400."""
-    query = parsed.query.with_values(**{"continue": host_token(parsed) or None})
-    return replace(parsed, query=query)
-
-
 def forward(
     parsed: ParsedRequest,
     path: RequestPath,
@@ -497,8 +411,8 @@ def forward(
     content_type: str = "",
     authorize: Attributes | None = None,
 ) -> Forward:
-    """Return the request to the host."""
-    return Forward(
+    """Return the request to the host; a list is joined from pages of it (G-40)."""
+    planned = Forward(
         parsed.request.method,
         path.encoded(),
         response,
@@ -509,22 +423,17 @@ def forward(
         authorize=authorize,
         is_long=parsed.verb == "watch",
     )
-
-
-def filtered(parsed: ParsedRequest, response: OfResource) -> Forward:
-    """Return a request for what is filtered here: authorized first, joined from pages (G-24, G-40).
-
-    Also a list of all: what the gateway holds of it at once is one page.
-    """
-    planned = forward(parsed, parsed.path, response, authorize=parsed.attributes)
-    if parsed.verb != "list":
+    if parsed.verb != "list" or not isinstance(response, OfResource):
         return planned
-    limit, token = limit_of(parsed.query), host_token(parsed)
+    limit, token = parsed.query.first("limit") or "0", parsed.query.first("continue")
+    if not _NUMBER.fullmatch(limit):
+        raise refusals.bad_request("limit is not a number")
+    token = parsed.view.sealer().open(token, parsed.token_scope) if token else ""
     query = _with_metadata(parsed.query).with_values(**{"limit": None, "continue": None})
-    if query.first("resourceVersion") == "0" and not (limit or token):
+    if query.first("resourceVersion") == "0" and not token:
         # Any version will do, so the newest will; an API server gives version 0 as a whole.
         query = query.with_values(resourceVersion=None, resourceVersionMatch=None)
-    pages = JoinedPages(response, query, limit, token)
+    pages = JoinedPages(response, query, max(int(limit), 0) or None, token)
     return msgspec.structs.replace(planned, pages=pages, query=pages.query())
 
 

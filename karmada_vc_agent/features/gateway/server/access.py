@@ -5,17 +5,14 @@ gateway act for its ServiceAccounts, so the gateway waits for that right of its 
 """
 
 import asyncio
-import base64
-import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import msgspec
-import orjson
 from cachetools import TTLCache
 
 from karmada_vc_agent.features.gateway import identity
@@ -28,17 +25,11 @@ from karmada_vc_agent.features.gateway.identity import (
     Caller,
 )
 from karmada_vc_agent.features.gateway.mapping.refusals import (
-    JSON,
     Attributes,
     RefusalError,
     unauthorized,
 )
-from karmada_vc_agent.features.gateway.server.connections import Head, Headers, impersonation_of
-from karmada_vc_agent.features.gateway.server.host_requests import (
-    HostAnswer,
-    HostRequest,
-    impersonating,
-)
+from karmada_vc_agent.features.gateway.server.connections import Head, impersonation_of
 from karmada_vc_agent.features.gateway.tokens import digest, matching
 from karmada_vc_agent.kube.discovery import (
     ACCESS_REVIEWS_PATH,
@@ -48,14 +39,13 @@ from karmada_vc_agent.kube.discovery import (
     self_access_review,
 )
 from karmada_vc_agent.kube.errors import ForbiddenError, InvalidError, KubeError
-from karmada_vc_agent.model.core import Node
-from karmada_vc_agent.model.objects import Object, dig, text_at
-from karmada_vc_agent.model.vocabulary import DOMAIN, service_account_of, service_account_user
+from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.vocabulary import DOMAIN, service_account_of
 from karmada_vc_agent.translation.context import ANCHOR_NAMESPACE
 from karmada_vc_agent.translation.kind_policy import RefusedError
 from karmada_vc_agent.translation.rbac import ACCESS_GROUP, KARMADA_USER, OPERATOR_USER, Callers
 
-VALID_FOR_S, INVALID_FOR_S = 10.0, 5.0
+VALID_FOR_S = 10.0
 KEPT_TOKENS = 1024
 VOUCHED_FOR_S = 600.0
 """How long a token that was valid does not wait behind guessed ones."""
@@ -131,12 +121,9 @@ class Authentication:
         vc = self._state.virtual_clusters.get(head.cluster)
         if vc is None or head.token.count(".") != _JWT_DOTS:
             raise unauthorized()
-        anchor = self._state.anchor_of(vc)
-        if not _may_be_of(head.token, service_account_user(anchor, "")):
-            raise unauthorized()
         account = await self.reviews_of(head.cluster).account_of(head.token)
         namespace, colon, name = account.partition(":")
-        if not colon or namespace != anchor:
+        if not colon or namespace != self._state.anchor_of(vc):
             raise unauthorized()
         return name
 
@@ -174,8 +161,7 @@ class Reviews:
 
     def __init__(self, ask: Ask, clock: Callable[[], float]) -> None:
         self._ask = ask
-        self._valid: TTLCache[str, str] = TTLCache(KEPT_TOKENS, VALID_FOR_S, timer=clock)
-        self._invalid: TTLCache[str, None] = TTLCache(KEPT_TOKENS, INVALID_FOR_S, timer=clock)
+        self._accounts: TTLCache[str, str] = TTLCache(KEPT_TOKENS, VALID_FOR_S, timer=clock)
         self._vouched: TTLCache[str, None] = TTLCache(KEPT_TOKENS, VOUCHED_FOR_S, timer=clock)
         self._slots = defaultdict[bool, asyncio.Semaphore](
             partial(asyncio.Semaphore, REVIEWS_AT_ONCE)
@@ -191,9 +177,7 @@ class Reviews:
         Raises RefusalError.
         """
         key = digest(token)
-        if key in self._invalid:
-            return ""
-        if (account := self._valid.get(key)) is not None:
+        if (account := self._accounts.get(key)) is not None:
             return account
         is_vouched = key in self._vouched
         if self._waiting[is_vouched] >= REVIEWS_WAITING:
@@ -204,10 +188,10 @@ class Reviews:
                 account = await self._review(token)
         finally:
             self._waiting[is_vouched] -= 1
+        self._accounts[key] = account
         if account:
-            self._valid[key], self._vouched[key] = account, None
+            self._vouched[key] = None
         else:
-            self._invalid[key] = None
             self._vouched.pop(key, None)
         return account
 
@@ -246,22 +230,6 @@ class Reviews:
         if dig(status, "authenticated") is not True or not is_ours:
             return ""
         return ":".join(service_account_of(user) or ())
-
-
-def _may_be_of(token: str, beginning: str) -> bool:
-    """Whether a token claims that it is for the gateway, and of such an account.
-
-    This is not verified yet: a token that claims otherwise need not be reviewed.
-    """
-    claims = token.split(".")[1].encode()
-    try:
-        said = orjson.loads(base64.urlsafe_b64decode(claims + b"=" * (-len(claims) % 4)))
-    except ValueError:
-        return False
-    audiences, subject = dig(said, "aud"), dig(said, "sub")
-    if not isinstance(audiences, list) or not isinstance(subject, str):
-        return False
-    return AUDIENCE in audiences and subject.startswith(beginning)
 
 
 def denied(who: Caller, what: Attributes) -> RefusalError:
@@ -318,36 +286,3 @@ async def wait_until_set_up(
                 if dig(answer, "status", "allowed") is True:
                     return
                 await sleep(PAUSE_S)
-
-
-_STREAM = re.compile(r"(/api/v1/namespaces/[^/]+/pods/([^/]+))/(?:attach|exec|log|portforward)")
-
-Send = Callable[[HostRequest], AbstractAsyncContextManager[HostAnswer]]
-
-
-async def refuse_offline(
-    state: HostState, send: Send, cluster: str, path: str, who: Caller
-) -> None:
-    """Raise RefusalError for a stream of a pod on an offline node (G-63).
-
-    path: on the host. The pod is read with the caller's rights, and only while a node of the
-    virtual cluster is offline; what the host refuses here it refuses again for the stream.
-    """
-    stream = _STREAM.fullmatch(path)
-    if stream is None or not any(map(_is_offline, state.membership.nodes_of(cluster))):
-        return
-    headers: Headers = [(b"accept", JSON.encode()), *impersonating(who)]
-    async with send(HostRequest(cluster, "GET", stream[1], headers)) as answer:
-        content = await answer.read()
-    if answer.status != 200:
-        return
-    name = text_at(orjson.loads(content), "spec", "nodeName")
-    node = state.nodes.get("", name)
-    if node is not None and _is_offline(node):
-        text = f'node "{name}" of pod "{stream[2]}" is offline: its condition Ready is Unknown'
-        raise RefusalError(500, text, counted="node-offline")
-
-
-def _is_offline(node: Node) -> bool:
-    """Whether the host has not heard from a node for its grace period, 40 s by default."""
-    return any(c.type == "Ready" and c.status == "Unknown" for c in node.status.conditions)

@@ -1,18 +1,20 @@
 """Answers of the host, mapped and joined, on their way to the client."""
 
 import asyncio
-import hashlib
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from itertools import count
 from typing import Any, TypeVar
 
 import orjson
-from msgspec import Raw
 
 from karmada_vc_agent.features.gateway.host_state import ClusterView
-from karmada_vc_agent.features.gateway.mapping.cluster_view import ResponseKind, Unknown
+from karmada_vc_agent.features.gateway.mapping.cluster_view import (
+    ResponseKind,
+    UnknownNamespacesError,
+)
 from karmada_vc_agent.features.gateway.mapping.decoding import PartialDecoder, TooDeepError
 from karmada_vc_agent.features.gateway.mapping.object_membership import ObjectReader
 from karmada_vc_agent.features.gateway.mapping.refusals import JSON, RefusalError
@@ -22,8 +24,8 @@ from karmada_vc_agent.features.gateway.mapping.responses import (
     Forward,
     JoinedPages,
 )
-from karmada_vc_agent.features.gateway.server.connections import Exchange, Head
-from karmada_vc_agent.features.gateway.server.fairness import LARGE_BYTES, Reservation, TimeSlice
+from karmada_vc_agent.features.gateway.server.connections import Exchange
+from karmada_vc_agent.features.gateway.server.fairness import Reservation, TimeSlice
 from karmada_vc_agent.features.gateway.server.host_requests import (
     BODY_BYTES,
     TOO_LARGE,
@@ -31,7 +33,7 @@ from karmada_vc_agent.features.gateway.server.host_requests import (
     to_client,
 )
 from karmada_vc_agent.kube.errors import KubeError
-from karmada_vc_agent.model.objects import Object, copy_object, dig
+from karmada_vc_agent.model.objects import Object, dig
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +41,8 @@ STATUS_BYTES = 2**20
 LARGE_LINE_BYTES = 32 * 1024
 """A larger event of a watch needs memory from here on until its client read it."""
 PART_BYTES = 256 * 1024
-PART_ITEMS = 50
+PAGE_BYTES = 8 * 2**20
+"""A larger page is read again with fewer entries."""
 LINE_BYTES = 16 * 2**20
 """The largest event of a watch."""
 _PLAIN = frozenset(chr(code) for code in range(32, 127)) - {'"', "\\"}
@@ -62,10 +65,15 @@ EXPIRED = orjson.dumps(_EXPIRED) + b"\n"
 """The last event of a watch once a namespace was adopted or released (G-41)."""
 
 ReadNamespace = Callable[[str], Awaitable[bool]]
+Sent = Callable[[str], AbstractAsyncContextManager[HostAnswer]]
 Map = Callable[[Object, ClusterView], Any]
 Out = TypeVar("Out")
 TakePlace = Callable[[], Awaitable[Reservation]]
 EventPlace = Callable[[], AbstractAsyncContextManager[Reservation]]
+
+
+class _PageFailedError(Exception):
+    """A page that the host refuses."""
 
 
 class MappedAnswer:
@@ -106,8 +114,7 @@ class MappedAnswer:
         elif kind is ResponseKind.WATCH:
             await self._send_watch(answer)
         else:
-            send = self._send_list if kind is ResponseKind.LIST else self._send_object
-            await send(answer, await self._read(answer))  # which lets go of the content
+            await self._send_whole(answer, await self._read(answer))  # which lets go of the content
 
     async def _read(self, answer: HostAnswer) -> bytes:
         """Return the body of an answer, with memory for it, and a slot to compute."""
@@ -115,11 +122,6 @@ class MappedAnswer:
         self.holds(len(content))
         await self.time_slice.begin()
         return content
-
-    @property
-    def has_reservation(self) -> bool:
-        """Whether memory for a large answer is reserved."""
-        return self._place is not None
 
     def holds(self, size: int) -> None:
         """Take note of how much is held while the client reads, in bytes."""
@@ -153,16 +155,10 @@ class MappedAnswer:
         except TooDeepError as error:
             raise RefusalError(500, str(error), counted="unreadable") from error
 
-    def opened(self, head: Object, field: str) -> bytes:
-        """Return the JSON of a list without its entries, up to where they begin."""
-        text = self.encoded(head)[:-1]
-        return text + (b"," if len(text) > 1 else b"") + b'"' + field.encode() + b'":['
-
-    async def send_whole(self, code: int, headers: list[tuple[str, str]], body: bytes) -> None:
-        """Send a body that is mapped already."""
-        await self._exchange.begin(code, [*headers, ("Content-Length", str(len(body)))])
-        await self._give(body)
-        await self._exchange.end()
+    def _closed(self, head: Object) -> bytes:
+        """Return the JSON of a list behind its entries, which are sent first."""
+        text = self.encoded(head)
+        return b"]" + (b"," if len(text) > 2 else b"") + text[1:]
 
     async def _give(self, content: bytes) -> None:
         """Send a part, in small ones: what a client takes of it is progress."""
@@ -175,11 +171,12 @@ class MappedAnswer:
         """Map a value, once all namespaces that it is in are cached (G-41)."""
         self._view.absent.clear()
         for _ in range(READS):
-            result = function(value, self._view)
-            if not isinstance(result, Unknown):
-                return result
             try:
-                for name in sorted(result.host_namespaces):
+                return function(value, self._view)
+            except UnknownNamespacesError as error:
+                unknown = sorted(error.host_namespaces)
+            try:
+                for name in unknown:
                     if not await self._read_namespace(name):
                         self._view.absent.add(name)
             except KubeError as error:
@@ -222,68 +219,77 @@ class MappedAnswer:
             await self.time_slice.rest()
         await self._exchange.end()
 
-    async def _send_object(self, answer: HostAnswer, content: bytes) -> None:
-        response = self._forward.response
-        obj = await self._map(_decoded(content))
-        if obj is None:
-            raise response.not_found()
-        body = orjson.dumps(obj)
+    async def _send_whole(self, answer: HostAnswer, content: bytes) -> None:
+        """Send an object, or a small list."""
+        is_list = self._forward.response.kind is ResponseKind.LIST
+        obj = await self.decoded(self.decoder.answer if is_list else _decoded, content)
+        mapped = await self._map(obj)
+        if mapped is None:
+            raise self._forward.response.not_found()
         headers = self._headers(answer, is_mapped=True)
-        if response.kind is ResponseKind.DISCOVERY:
-            etag = f'"{hashlib.sha256(body).hexdigest().upper()}"'
-            headers += [("Etag", etag), ("Vary", "Accept")]
-            if _is_cached_by_client(self._exchange.head, etag):
-                await self._exchange.begin(304, headers)
-                await self._exchange.end()
-                return
-        await self._exchange.answer(answer.status, headers, body)
+        await self._exchange.answer(answer.status, headers, self.encoded(mapped))
 
-    async def _send_list(self, answer: HostAnswer, content: bytes) -> None:
-        headers = self._headers(answer, is_mapped=True)
-        if len(content) < LARGE_BYTES:
-            mapped = await self._map(await self.decoded(self.decoder.answer, content))
-            await self.send_whole(answer.status, headers, self.encoded(mapped))
-            return
-
-        split = await self.decoded(self.decoder.parts, content)
-        del content
-        await self.send_parts(answer.status, headers, self._parts(*split))
-
-    async def _parts(
-        self, envelope: Object, field: str, entries: list[Raw]
-    ) -> AsyncIterator[bytes]:
-        """Yield the JSON of a large list, mapped some items at a time: 5,000 pods are 20 MB."""
-        await self.time_slice.rest()
-        head = await self._map(copy_object(envelope))
-        head.pop(field, None)
-        # What is mapped with the items is of no item: names of the kind and of columns, versions.
-        buffer = bytearray(self.opened(head, field))
-        comma = b""
-        for start in range(0, len(entries), PART_ITEMS):
-            some = self.decoder.some(entries[start : start + PART_ITEMS], field)
-            mapped = await self._map({**copy_object(envelope), field: some})
-            if shown := mapped.get(field):
-                buffer += comma + self.encoded(shown)[1:-1]
-                comma = b","
-            if len(buffer) >= PART_BYTES:
-                yield bytes(buffer)
-                buffer.clear()
-            await self.time_slice.rest()
-        yield bytes(buffer) + b"]}"
-
-    async def send_parts(
-        self, status: int, headers: list[tuple[str, str]], parts: AsyncIterator[bytes]
+    async def _send_parts(
+        self, headers: list[tuple[str, str]], parts: AsyncIterator[bytes]
     ) -> None:
         """Send a body in parts, of which the first one may fail."""
         try:
             first = await anext(parts)
-            await self._exchange.begin(status, headers)
+            await self._exchange.begin(200, headers)
             await self._give(first)
             async for part in parts:
                 await self._give(part)
         except ValueError as error:
             raise _unreadable() from error
         await self._exchange.end()
+
+    async def send_pages(self, pages: JoinedPages, sent: Sent, query: str) -> None:
+        """Send one list that is joined. sent: sends the request for a page, by its query.
+
+        query: of the first page. Raises RefusalError, ClientGoneError.
+        """
+        with suppress(_PageFailedError):  # the first one, which was sent as it is
+            await self._send_parts([("Content-Type", JSON)], self._joined(pages, sent, query))
+
+    async def _joined(self, pages: JoinedPages, sent: Sent, query: str) -> AsyncIterator[bytes]:
+        """Yield the JSON of a list, page by page; one with a limit ends after some of them."""
+        until = time.monotonic() + PAGES_MAX_S
+        following, comma = await self._take(pages, sent, query), b""
+        yield b'{"%b":[' % pages.field.encode()
+        for number in count(1):
+            if entries := pages.taken():
+                yield comma + self.encoded(entries)[1:-1]
+                comma = b","
+            is_enough = number == PAGES_MAX or time.monotonic() > until
+            if following is None or (is_enough and not pages.is_whole):
+                break
+            try:
+                following = await self._take(pages, sent, following)
+            except (RefusalError, _PageFailedError) as error:
+                if pages.is_whole:
+                    raise RefusalError(500, "a page of the list cannot be read") from error
+                break  # what there is so far says where to go on
+        yield self._closed(pages.head())
+
+    async def _take(self, pages: JoinedPages, sent: Sent, query: str) -> str | None:
+        """Take one page; return the query of the next one. Raises _PageFailedError."""
+        try:
+            async with sent(query) as answer:
+                if answer.status >= 300:
+                    if not self._exchange.has_begun:
+                        await self.send(answer)
+                    raise _PageFailedError
+                content = await answer.read(PAGE_BYTES, self.reserve)
+        except RefusalError as refusal:
+            fewer = pages.smaller() if refusal.counted == TOO_LARGE else None
+            if fewer is None:
+                raise
+            return await self._take(pages, sent, fewer)
+        self.holds(len(content))
+        await self.time_slice.begin()
+        page = await self.decoded(self.decoder.answer, content)
+        following: str | None = await self.mapped(pages.add, page)
+        return following
 
     async def _send_watch(self, answer: HostAnswer) -> None:
         headers = self._headers(answer, is_mapped=True)
@@ -380,11 +386,6 @@ def _refuse_own_fault(code: int, status: Object) -> None:
         raise RefusalError(500, "the gateway lacks a right", counted="own-rights")
 
 
-def _is_cached_by_client(head: Head, etag: str) -> bool:
-    etags = head.value(b"if-none-match").split(",")
-    return any(each.strip().removeprefix("W/") == etag for each in etags)
-
-
 async def first_of(main: Awaitable[None], *others: Awaitable[Any]) -> set[int]:
     """Run until one ends, and cancel the others; return the numbers of those that did, 0 = main.
 
@@ -401,119 +402,3 @@ async def first_of(main: Awaitable[None], *others: Awaitable[Any]) -> set[int]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-PAGE_BYTES = 8 * 2**20
-"""A larger page is read again with fewer entries."""
-AHEAD_BYTES = 2**20
-"""After a smaller page, the host makes the next one while this one is mapped and sent."""
-
-Sent = Callable[[str], AbstractAsyncContextManager[HostAnswer]]
-
-
-class _AnswerFailedError(Exception):
-    """A page that the host refuses."""
-
-
-class JoinedAnswer:
-    """Sends one joined list. sent: sends the request for a page, by its query."""
-
-    def __init__(self, pages: JoinedPages, sent: Sent, mapped: MappedAnswer) -> None:
-        self._pages = pages
-        self._sent = sent
-        self._mapped = mapped
-        self._content_type = JSON
-        self._ahead: asyncio.Task[bytes] | None = None
-        self._held = 0
-        """The entries of the pages before the one that is read, in bytes."""
-
-    async def send(self, query: str) -> None:
-        """Send it. query: of the first page. Raises RefusalError, ClientGoneError."""
-        try:
-            following = await self._take(query, is_first=True)
-            headers = [("Content-Type", self._content_type)]
-            if self._pages.is_whole:
-                await self._mapped.send_parts(200, headers, self._parts(following))
-                return
-            entries = await self._some(following)
-            joined = {**self._pages.head(), self._pages.field: Raw(b"[" + entries + b"]")}
-            await self._mapped.send_whole(200, headers, self._mapped.encoded(joined))
-        except _AnswerFailedError:
-            return  # the first one, which was sent as it is
-        finally:
-            if self._ahead is not None:
-                self._ahead.cancel()
-                await asyncio.gather(self._ahead, return_exceptions=True)
-
-    async def _some(self, query: str | None) -> bytes:
-        """Take further pages until there are enough; the rest is left to further requests.
-
-        Returns the entries, in JSON: those that are decoded hold the bytes of their page.
-        """
-        until = time.monotonic() + PAGES_MAX_S
-        parts = [self._taken()]
-        for _ in range(PAGES_MAX - 1):
-            self._held = sum(map(len, parts))
-            if query is None or time.monotonic() > until or self._held > PAGE_BYTES:
-                break
-            try:
-                query = await self._take(query)
-            except _AnswerFailedError:
-                break  # what there is so far says where to go on
-            parts.append(self._taken())
-        return b",".join(filter(None, parts))
-
-    def _taken(self) -> bytes:
-        """Return the JSON of the entries of the last page, without brackets."""
-        entries = self._pages.taken()
-        return self._mapped.encoded(entries)[1:-1] if entries else b""
-
-    async def _parts(self, query: str | None) -> AsyncIterator[bytes]:
-        """Yield the JSON of the whole list, page by page."""
-        yield self._mapped.opened(self._pages.head(), self._pages.field)
-        comma = b""
-        while True:
-            if entries := self._taken():
-                yield comma + entries
-                comma = b","
-            if query is None:
-                break
-            try:
-                query = await self._take(query)
-            except _AnswerFailedError as error:
-                raise RefusalError(500, "a page of the list cannot be read") from error
-        yield b"]}"
-
-    async def _take(self, query: str, *, is_first: bool = False) -> str | None:
-        """Take one page; return the query of the next one. Raises _AnswerFailedError."""
-        mapped = self._mapped
-        while True:
-            try:
-                content = await (self._ahead or self._read(query, is_first=is_first))
-            except RefusalError as refusal:
-                fewer = self._pages.smaller() if refusal.counted == TOO_LARGE else None
-                if fewer is None:
-                    raise
-                query = fewer
-                continue
-            finally:
-                self._ahead = None
-            mapped.holds(self._held + len(content))
-            await mapped.time_slice.begin()
-            page = await mapped.decoded(mapped.decoder.answer, content)
-            ahead = self._pages.ahead(page)
-            if ahead is not None and len(content) <= AHEAD_BYTES and mapped.has_reservation:
-                self._ahead = asyncio.create_task(self._read(ahead))
-                await asyncio.sleep(0)  # for it to be sent
-                await mapped.time_slice.begin()
-            following: str | None = await mapped.mapped(self._pages.add, page)
-            return following
-
-    async def _read(self, query: str, *, is_first: bool = False) -> bytes:
-        async with self._sent(query) as answer:
-            if answer.status >= 300:
-                if is_first:
-                    await self._mapped.send(answer)
-                raise _AnswerFailedError
-            self._content_type = answer.value(b"content-type") or JSON
-            return await answer.read(PAGE_BYTES, self._mapped.reserve)

@@ -1,7 +1,6 @@
 """Connections of clients over TLS 1.3: listening, requests, answers; streams of h11."""
 
 import asyncio
-import base64
 import logging
 import re
 import ssl
@@ -107,12 +106,10 @@ class MessageStream:
 Headers = list[tuple[bytes, bytes]]
 """Lower-case name -> value, in the order of the message."""
 
-PATH_PREFIX = "/virtualclusters/"
-"""What each path begins with; then follows the name of a virtual cluster, and a slash."""
-_CLUSTER = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_CLUSTER_PATH = re.compile(r"/virtualclusters/([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)(/.*)?")
+"""What each path begins with: the name of a virtual cluster; then its path."""
 _TARGET = re.compile(rb"/[\x21\x22\x24-\x7e]*")
 """A path with its query: no scheme, no host, no fragment, nothing that is no visible ASCII."""
-_PROTOCOLS = b"sec-websocket-protocol"
 _TOKEN_PROTOCOL = "base64url.bearer.authorization.k8s.io."  # noqa: S105 - a name, no secret
 PASSED_ON = frozenset({b"user-agent", b"if-none-match", b"if-modified-since", b"range"})
 """Headers of a request that are passed on, beside those that a VirtualRequest has."""
@@ -136,7 +133,11 @@ class Head(msgspec.Struct, frozen=True):
 
     def value(self, name: bytes) -> str:
         """Return a header that may occur several times, its values joined as HTTP says."""
-        return ", ".join(value.decode("latin-1") for key, value in self.headers if key == name)
+        return _value(self.headers, name)
+
+
+def _value(headers: Headers, name: bytes) -> str:
+    return ", ".join(value.decode("latin-1") for key, value in headers if key == name)
 
 
 def head_of(request: h11.Request) -> Head:
@@ -153,17 +154,20 @@ def head_of(request: h11.Request) -> Head:
         raise RefusalError(400, "the request has several headers Authorization")
     if not _TARGET.fullmatch(request.target):
         raise RefusalError(400, "the request needs an absolute path")
+    if _TOKEN_PROTOCOL in _value(headers, b"sec-websocket-protocol"):  # as of browsers (G-11)
+        raise RefusalError(400, "a token is read from the header Authorization alone")
     target, _, query = request.target.decode("ascii").partition("?")
-    cluster, path = _split_target(target)
-    token, headers = _without_token_protocol(headers)
+    match = _CLUSTER_PATH.fullmatch(target)
+    scheme, _, token = _value(headers, b"authorization").partition(" ")
+    options = _value(headers, b"connection").lower().split(",")
     return Head(
         method=request.method.decode("ascii"),
-        cluster=cluster,
-        path=path,
+        cluster=match[1] if match else "",
+        path=(match[2] or "/") if match else target,
         query=query,
         headers=headers,
-        token=_bearer(headers) or token,
-        is_upgrade=_is_upgrade(headers),
+        token=token.strip() if scheme.lower() == "bearer" else "",
+        is_upgrade="upgrade" in map(str.strip, options),
     )
 
 
@@ -184,58 +188,6 @@ def impersonation_of(headers: Iterable[tuple[bytes, bytes]]) -> Impersonation:
         else:
             others.append(name.decode().title())
     return Impersonation(tuple(users), tuple(groups), tuple(others))
-
-
-def _split_target(target: str) -> tuple[str, str]:
-    """Return the virtual cluster, "" for what names none, and the path below it."""
-    rest = target.removeprefix(PATH_PREFIX)
-    if rest == target:
-        return "", target
-    cluster, slash, path = rest.partition("/")
-    if not _CLUSTER.fullmatch(cluster):
-        return "", target
-    return cluster, slash + path or "/"
-
-
-def _bearer(headers: Headers) -> str:
-    """Return the token of the header Authorization; Karmada writes its scheme in lower case."""
-    for name, value in headers:
-        if name == b"authorization":
-            scheme, _, token = value.decode("latin-1").partition(" ")
-            return token.strip() if scheme.lower() == "bearer" else ""
-    return ""
-
-
-def _is_upgrade(headers: Headers) -> bool:
-    """Whether `upgrade` is among the options of Connection, in any case (G-60)."""
-    options = (
-        option.strip().lower()
-        for name, value in headers
-        if name == b"connection"
-        for option in value.split(b",")
-    )
-    return b"upgrade" in options
-
-
-def _without_token_protocol(headers: Headers) -> tuple[str, Headers]:
-    """Take a token out of the protocols of a WebSocket, where browsers put it (G-11)."""
-    token, kept = "", []
-    for name, value in headers:
-        if name != _PROTOCOLS:
-            kept.append((name, value))
-            continue
-        protocols = [part.strip() for part in value.decode("latin-1").split(",")]
-        left = [part for part in protocols if not part.startswith(_TOKEN_PROTOCOL)]
-        for part in protocols:
-            if part.startswith(_TOKEN_PROTOCOL):
-                text = part.removeprefix(_TOKEN_PROTOCOL)
-                try:
-                    token = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
-                except ValueError:  # a binascii.Error is one
-                    token = ""
-        if left:
-            kept.append((name, ", ".join(left).encode("latin-1")))
-    return token, kept
 
 
 IDLE_S = 90.0
@@ -379,100 +331,23 @@ def _broken_is_gone() -> Iterator[None]:
 Handle = Callable[[Exchange], Awaitable[None]]
 
 
-class _Connection:
-    """Serves the requests of one client until it disconnects. handle: answers one request.
-
-    is_waiting: whether no request is being answered, so that it may be closed.
-    """
-
-    def __init__(self, stream: MessageStream, handle: Handle) -> None:
-        self._stream = stream
-        self._handle = handle
-        self._is_ending = False
-        self.is_waiting = True
-
-    async def run(self) -> None:
-        """Serve until the client disconnects, or end() is called."""
-        try:
-            wait_s = HEAD_S
-            while not self._is_ending and await self._serve_one(wait_s):
-                wait_s = IDLE_S
-            await self._linger()
-        except (ClientGoneError, *_GONE):
-            pass
-        finally:
-            self._stream.close()
-
-    async def _linger(self) -> None:
-        """Read what a refused client still sends: to close earlier would take its answer away."""
-        stream = self._stream
-        if stream.state.our_state is h11.IDLE or stream.state.their_state in _SAID_ALL:
-            return
-        left = LINGER_BYTES
-        with suppress(*_GONE):
-            async with asyncio.timeout(LINGER_S):
-                while left > 0 and (data := await stream.read()):
-                    left -= len(data)
-
-    def end(self) -> None:
-        """Take no other request; what is being answered may end."""
-        self._is_ending = True
-        if self.is_waiting:
-            self._stream.close()
-
-    def abort(self) -> None:
-        """Close the connection at once."""
-        self.is_waiting = False  # for it to be closed
-        self._stream.abort()
-
-    async def _serve_one(self, wait_s: float) -> bool:
-        """Answer one request; return whether another may follow."""
-        self.is_waiting = True
-        try:
-            head = await self._next_head(wait_s)
-        except h11.RemoteProtocolError as error:
-            await self._refuse_bytes(error)
-            return False
-        if head is None:
-            return False
-        self.is_waiting = False
-        try:
-            exchange = Exchange(self._stream, head_of(head))
-        except RefusalError as refusal:
-            await Exchange(self._stream, _NO_HEAD).refuse(refusal)
-            return False
-        await self._handle(exchange)
-        if not self._stream.is_done:
-            return False
-        self._stream.state.start_next_cycle()
-        return True
-
-    async def _next_head(self, wait_s: float) -> h11.Request | None:
-        """Return the next request, None if there is none any more."""
-        stream = self._stream
-        async with asyncio.timeout(wait_s) as patience:
-            while True:
-                _check_lines(stream.state.trailing_data[0])
-                event = stream.state.next_event()
-                if isinstance(event, h11.Request):
-                    return event
-                if event is not h11.NEED_DATA:
-                    return None
-                data = await stream.read()
-                if not data and not stream.has_more:
-                    return None
-                stream.state.receive_data(data)
-                until = asyncio.get_running_loop().time() + HEAD_S
-                if until < (patience.when() or until):
-                    patience.reschedule(until)
-
-    async def _refuse_bytes(self, error: h11.RemoteProtocolError) -> None:
-        """Answer what is no request of HTTP."""
-        hint = error.error_status_hint
-        code = hint if hint in _HTTP_ERRORS else 400
-        text = "the head of the request is too large" if code == 431 else "the request is malformed"
-        with suppress(ClientGoneError):
-            await Exchange(self._stream, _NO_HEAD).refuse(RefusalError(code, text))
+async def _next_head(stream: MessageStream, wait_s: float) -> h11.Request | None:
+    """Return the next request, None if there is none any more."""
+    async with asyncio.timeout(wait_s) as patience:
+        while True:
+            _check_lines(stream.state.trailing_data[0])
+            event = stream.state.next_event()
+            if isinstance(event, h11.Request):
+                return event
+            if event is not h11.NEED_DATA:
+                return None
+            data = await stream.read()
+            if not data and not stream.has_more:
+                return None
+            stream.state.receive_data(data)
+            until = asyncio.get_running_loop().time() + HEAD_S
+            if until < (patience.when() or until):
+                patience.reschedule(until)
 
 
 def _check_lines(read: bytes) -> None:
@@ -482,6 +357,17 @@ def _check_lines(read: bytes) -> None:
     end = _HEAD_END.search(read)
     if read.count(b"\n", 0, end.start() if end else len(read)) > HEAD_LINES:
         raise h11.RemoteProtocolError("too many lines", error_status_hint=431)
+
+
+async def _linger(stream: MessageStream) -> None:
+    """Read what a refused client still sends: to close earlier would take its answer away."""
+    if stream.state.our_state is h11.IDLE or stream.state.their_state in _SAID_ALL:
+        return
+    left = LINGER_BYTES
+    with suppress(*_GONE):
+        async with asyncio.timeout(LINGER_S):
+            while left > 0 and (data := await stream.read()):
+                left -= len(data)
 
 
 _NO_HEAD = Head("", "", "", "", [], "", is_upgrade=False)
@@ -495,15 +381,18 @@ BACKLOG = 512
 
 
 class Listener:
-    """Accepts connections and serves each in a task of its own."""
+    """Accepts connections and serves each in a task of its own. handle: answers one request."""
 
     def __init__(self, tls: ssl.SSLContext, handle: Handle, waiting: int = WAITING) -> None:
         self._tls = tls
         self._handle = handle
         self._most_waiting = waiting
+        self._is_ending = False
         self._server: asyncio.Server | None = None
         self._handshakes: dict[asyncio.Transport, asyncio.Task[None]] = {}
-        self._connections: dict[_Connection, asyncio.Task[None]] = {}
+        self._connections: dict[MessageStream, asyncio.Task[None]] = {}
+        self._waiting: dict[MessageStream, None] = {}
+        """Those of which no request is being answered, the one that waits longest first."""
 
     async def start(self, host: str | None, port: int) -> int:
         """Listen; return the port. Raises OSError."""
@@ -519,19 +408,20 @@ class Listener:
 
         end_long: ends watches in good order.
         """
+        self._is_ending = True
         if self._server is not None:
             self._server.close()
-        for transport, task in self._handshakes.items():
-            task.cancel()
+        for transport, handshake in self._handshakes.items():
+            handshake.cancel()
             transport.abort()
-        for connection in list(self._connections):
-            connection.end()
+        for stream in self._waiting:
+            stream.close()
         end_long()
         tasks = set(self._connections.values())
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
-        for connection, task in list(self._connections.items()):
-            connection.abort()
+        for stream, task in self._connections.items():
+            stream.abort()
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -540,22 +430,19 @@ class Listener:
         return len(self._connections) + len(self._handshakes)
 
     def _enter(self, transport: asyncio.Transport) -> None:
-        self._end_oldest_waiting()
+        """Begin a handshake; of too many connections that wait, the oldest one ends."""
+        if len(self._waiting) + len(self._handshakes) >= self._most_waiting:
+            oldest = next(iter(self._handshakes), None)
+            if oldest is not None:
+                self._handshakes.pop(oldest).cancel()
+                oldest.abort()
+            else:
+                stream = next(iter(self._waiting))
+                del self._waiting[stream]
+                stream.abort()
         transport.pause_reading()
         task = asyncio.get_running_loop().create_task(self._shake_hands(transport))
         self._handshakes[transport] = task
-
-    def _end_oldest_waiting(self) -> None:
-        """End the oldest connection that waits, if there are too many of them."""
-        waiting = [each for each in self._connections if each.is_waiting]
-        if len(waiting) + len(self._handshakes) < self._most_waiting:
-            return
-        oldest = next(iter(self._handshakes), None)
-        if oldest is None:
-            waiting[0].abort()
-        else:
-            self._handshakes.pop(oldest).cancel()
-            oldest.abort()
 
     async def _shake_hands(self, transport: asyncio.Transport) -> None:
         loop = asyncio.get_running_loop()
@@ -567,17 +454,50 @@ class Listener:
             secured = await shake_hands(transport, protocol, self._tls)
         finally:
             self._handshakes.pop(transport, None)
-        if secured is None:
-            return
-        writer = asyncio.StreamWriter(secured, protocol, reader, loop)
-        connection = _Connection(MessageStream(h11.SERVER, reader, writer), self._handle)
-        task = loop.create_task(self._serve(connection))
-        self._connections[connection] = task
+        if secured is not None:
+            writer = asyncio.StreamWriter(secured, protocol, reader, loop)
+            stream = MessageStream(h11.SERVER, reader, writer)
+            self._connections[stream] = loop.create_task(self._serve(stream))
 
-    async def _serve(self, connection: _Connection) -> None:
+    async def _serve(self, stream: MessageStream) -> None:
+        """Serve one client until it disconnects, or the listener stops."""
+        wait_s = HEAD_S
         try:
-            await connection.run()
+            while not self._is_ending and await self._serve_one(stream, wait_s):
+                wait_s = IDLE_S
+            await _linger(stream)
+        except (ClientGoneError, *_GONE):
+            pass
         except Exception:  # noqa: BLE001 - one client must not cost the others
             _log.exception("Failed to serve a connection")
         finally:
-            self._connections.pop(connection, None)
+            stream.close()
+            self._connections.pop(stream, None)
+
+    async def _serve_one(self, stream: MessageStream, wait_s: float) -> bool:
+        """Answer one request; return whether another may follow."""
+        self._waiting[stream] = None
+        try:
+            request = await _next_head(stream, wait_s)
+            if request is None:
+                return False
+            exchange, refusal = Exchange(stream, head_of(request)), None
+        except h11.RemoteProtocolError as error:
+            hint = error.error_status_hint
+            is_large = hint == 431
+            text = (
+                "the head of the request is too large" if is_large else "the request is malformed"
+            )
+            refusal = RefusalError(hint if hint in _HTTP_ERRORS else 400, text)
+        except RefusalError as error:
+            refusal = error
+        finally:
+            self._waiting.pop(stream, None)
+        if refusal is not None:
+            await Exchange(stream, _NO_HEAD).refuse(refusal)
+            return False
+        await self._handle(exchange)
+        if stream.is_done:
+            stream.state.start_next_cycle()
+            return True
+        return False

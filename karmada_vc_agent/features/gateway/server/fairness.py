@@ -1,15 +1,10 @@
 """Shares requests, memory and time among virtual clusters.
 
-Memory: one large thing of each virtual cluster, and a few of all, since a gateway has 512 MiB. What
-is below LARGE_BYTES needs no reservation: of it, a virtual cluster has as many as it may have
-requests. A reservation for a client that reads slowly is lent to others meanwhile, so that slow
-clients of some virtual clusters keep no others out. What lent reservations hold is bounded, too:
-where it is too much, the one whose client read nothing for the longest time is cut.
-
-Time: what is long to compute is done in small parts, and what a virtual cluster costs is measured.
-The one that used least lately is next, and one that used more than its share waits while another
-one, that did not, has a request in progress that had a slot lately. A virtual cluster alone never
-waits, nor does one for a request that waits for its client or for the host.
+Memory: one large thing of each virtual cluster, and a few of all; below LARGE_BYTES none is
+reserved. A reservation for a client that reads slowly is lent to others, so that slow clients keep
+no others out; where lent ones hold too much, the one whose client read nothing for longest is
+cut. Time: what is long to compute is done in small parts. Who used least lately is next, and who
+used more than its share waits while another one, that did not, has a request in progress (ADR 64).
 """
 
 import asyncio

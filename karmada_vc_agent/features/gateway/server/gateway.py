@@ -24,7 +24,7 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
 )
 from karmada_vc_agent.features.gateway.mapping.plan import plan
 from karmada_vc_agent.features.gateway.mapping.refusals import JSON, RefusalError, unauthorized
-from karmada_vc_agent.features.gateway.mapping.responses import Forward, Plan, PlanAnswer
+from karmada_vc_agent.features.gateway.mapping.responses import Forward, Plan
 from karmada_vc_agent.features.gateway.request_metrics import (
     RequestMeter,
     RequestRecord,
@@ -33,19 +33,16 @@ from karmada_vc_agent.features.gateway.request_metrics import (
 from karmada_vc_agent.features.gateway.server.access import (
     Ask,
     Authentication,
-    refuse_offline,
     until_refused,
     wait_until_set_up,
 )
 from karmada_vc_agent.features.gateway.server.answers import (
     EXPIRED,
-    JoinedAnswer,
     MappedAnswer,
     first_of,
 )
 from karmada_vc_agent.features.gateway.server.connections import ClientGoneError, Exchange, Head
 from karmada_vc_agent.features.gateway.server.fairness import (
-    SHORT_REQUESTS,
     FairScheduler,
     Limits,
     MemoryBudget,
@@ -73,8 +70,6 @@ LONG_PLAN_BYTES, LONG_PLANS_AT_ONCE = 4 * 1024, 2
 """Requests that are mapped in a thread, and how many threads of all virtual clusters do that."""
 HELD_BYTES, HEAVY_BYTES = 64 * 2**20, 8 * 2**20
 """The largest body, as it is held once it is read; larger than this, one of all is mapped."""
-ALIVE_S = 30.0
-"""The host is alive if it answered within this time (5.1)."""
 _CREATED = 201
 CLIENT_GONE = 499
 """What the log has as the code of a request whose client disconnected before its answer."""
@@ -172,14 +167,10 @@ class Gateway:
                 raise RefusalError(400, "an upgrade names a protocol and has no body")
             view = self._view(head.cluster)
             planned = await self._plan(exchange, body, who, view)
-            if isinstance(planned, Forward) and planned.sets_up and _is_near_bound(view):
+            if isinstance(planned, Forward) and planned.sets_up:
                 # One after the other: what one creates counts for the next.
                 await held.enter_async_context(self._creations[head.cluster])
                 planned = await self._plan(exchange, body, who, self._view(head.cluster))
-            if isinstance(planned, PlanAnswer):
-                headers = [("Content-Type", planned.content_type)]
-                await exchange.answer(planned.code, headers, planned.body)
-                return
             if isinstance(planned, Forward):
                 _note(record, planned, is_upgrade=head.is_upgrade)
             await self._authorize(who, planned, view)
@@ -187,7 +178,6 @@ class Gateway:
                 # Raised here it would hold this frame, and the body, until garbage is collected.
                 await self._refuse(exchange, planned)
                 return
-            await refuse_offline(self._state, self._host.send, head.cluster, planned.path, who)
             if not planned.is_long and not head.is_upgrade:
                 await self._forward(exchange, planned, who, view)
                 return
@@ -211,8 +201,7 @@ class Gateway:
             raise unauthorized()
         if self._state.unlisted():
             raise RefusalError(503, "the gateway is starting", counted="starting")
-        is_alive = time.monotonic() - self._host.answered_at < ALIVE_S
-        return ClusterView(self._state, self._sealer(), vc, host_is_alive=is_alive)
+        return ClusterView(self._state, self._sealer(), vc)
 
     async def _plan(self, exchange: Exchange, body: bytes, who: Caller, view: ClusterView) -> Plan:
         """Plan; for a kind that the host did not serve, ask it again what it serves."""
@@ -253,7 +242,7 @@ class Gateway:
             mapped = self._mapped(exchange, forward, view, large)
             if forward.pages is not None:
                 sent = partial(self._sent, exchange, forward, who)
-                await JoinedAnswer(forward.pages, sent, mapped).send(forward.query)
+                await mapped.send_pages(forward.pages, sent, forward.query)
                 return
             async with self._sent(exchange, forward, who) as answer:
                 if answer.status == 101:
@@ -368,12 +357,6 @@ class Gateway:
         self._host.forget(cluster)
         self._scheduler.forget(cluster)
         self._meter.forget(cluster)
-
-
-def _is_near_bound(view: ClusterView) -> bool:
-    """Whether as many creations as there may be at once could be more than a cluster may have."""
-    context = view.context()
-    return 0 < context.vc.bounds.works <= len(context.claims) + SHORT_REQUESTS
 
 
 async def _to_its_end(planner: Planner, *request: Any) -> tuple[Plan, float]:

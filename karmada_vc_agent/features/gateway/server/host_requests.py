@@ -6,7 +6,6 @@ connection cannot reach a neighbour. A watch or an upgrade has a connection of i
 
 import asyncio
 import logging
-import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -38,8 +37,6 @@ _log = logging.getLogger(__name__)
 CONNECT_S = 5.0
 ANSWER_S = 60.0
 """How long a host may take to begin an answer, and then be silent within it (8)."""
-KEPT_S = 30.0
-"""An API server closes what is idle for 90 s."""
 KEPT = 4
 """Connections that are kept open for a virtual cluster; more are opened while it needs them."""
 LONG_STREAM_BYTES = 32 * 1024
@@ -136,10 +133,7 @@ class HostRequests:
         self._credentials = credentials
         self._answer_s = answer_s
         self._suspect = suspect
-        self._kept: dict[str, list[tuple[MessageStream, float]]] = defaultdict(list)
-        """Streams, and since when they are idle."""
-        self.answered_at = float("-inf")
-        """When the host last answered anything, by the clock of `time.monotonic`."""
+        self._kept: dict[str, list[MessageStream]] = defaultdict(list)
 
     def use(self, credentials: Credentials) -> None:
         """Use other credentials from the next request on."""
@@ -153,19 +147,8 @@ class HostRequests:
 
     def forget(self, cluster: str) -> None:
         """Close what is kept open for a virtual cluster that is no longer served."""
-        for stream, _ in self._kept.pop(cluster, ()):
+        for stream in self._kept.pop(cluster, ()):
             stream.close()
-
-    def close_idle(self) -> None:
-        """Close connections that are idle for a while."""
-        before = time.monotonic() - KEPT_S
-        for cluster, all_kept in list(self._kept.items()):
-            for stream, since in all_kept:
-                if since < before:
-                    stream.close()
-            all_kept[:] = [kept for kept in all_kept if kept[1] >= before]
-            if not all_kept:
-                del self._kept[cluster]
 
     @asynccontextmanager
     async def send(self, request: HostRequest) -> AsyncIterator[HostAnswer]:
@@ -200,10 +183,9 @@ class HostRequests:
 
     def _take(self, cluster: str) -> MessageStream | None:
         all_kept = self._kept.get(cluster, [])
-        before = time.monotonic() - KEPT_S
         while all_kept:
-            stream, since = all_kept.pop()
-            if since >= before and not stream.reader.at_eof():
+            stream = all_kept.pop()
+            if not stream.reader.at_eof():
                 return stream
             stream.close()
         return None
@@ -241,7 +223,6 @@ class HostRequests:
             if isinstance(error, _BROKEN):
                 raise _unreachable() from error
             raise
-        self.answered_at = time.monotonic()
         if head.status_code == 401:
             self._suspect()
         return HostAnswer(head, stream, silence_s)
@@ -265,7 +246,7 @@ class HostRequests:
             return
         with suppress(h11.ProtocolError):
             stream.state.start_next_cycle()
-            self._kept[cluster].append((stream, time.monotonic()))
+            self._kept[cluster].append(stream)
 
 
 async def _answer_head(stream: MessageStream) -> h11.Response | h11.InformationalResponse:

@@ -61,13 +61,6 @@ async def test_an_object_is_written_and_read_back(lab: Lab) -> None:
     assert lab.host.find("/api/v1/namespaces/edge-v-a/configmaps/own") is None
 
 
-async def test_discovery_has_an_etag_of_what_is_shown(lab: Lab) -> None:
-    reply = await lab.ask("/apis")
-    assert reply.code == 200
-    again = await lab.ask("/apis", ("If-None-Match", reply.headers["etag"]))
-    assert (again.code, again.body) == (304, b"")
-
-
 async def test_watch_of_all_namespaces_reports_its_own(lab: Lab) -> None:
     version = lab.host.storage.version
     path = f"/api/v1/configmaps?watch=true&resourceVersion={version}"

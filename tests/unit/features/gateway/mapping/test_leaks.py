@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karmada_vc_agent.features.gateway.mapping.cluster_view import ResponseKind, Unknown
+from karmada_vc_agent.features.gateway.mapping.cluster_view import ResponseKind
 from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo
 from karmada_vc_agent.features.gateway.mapping.responses import Forward
 from karmada_vc_agent.model import vocabulary
@@ -108,23 +108,18 @@ def _shown(
     response = planned.response
     if verb == "get":
         answers = [_table([obj]) if is_table else obj for obj in found]
-        return [_known(response.map(answer, view)) for answer in answers]
+        return [response.map(answer, view) for answer in answers]
     if verb == "watch":
         assert response.kind is ResponseKind.WATCH
         objects = [_table([obj]) if is_table else obj for obj in found]
-        return [_known(response.map({"type": "ADDED", "object": obj}, view)) for obj in objects]
+        return [response.map({"type": "ADDED", "object": obj}, view) for obj in objects]
     answer = _table(found) if is_table else {"kind": "List", "metadata": {}, "items": found}
     answer["metadata"] = {"resourceVersion": "1", "continue": f"next-of-{NEIGHBOUR}"}
     if planned.pages is not None:
         query = planned.pages.add(answer, view)
         assert query is None or isinstance(query, str)
         return [planned.pages.head(), planned.pages.taken()]
-    return [_known(response.map(answer, view))]
-
-
-def _known(found: Any) -> Any:
-    assert not isinstance(found, Unknown)
-    return found
+    return [response.map(answer, view)]
 
 
 def _table(found: list[Object]) -> Object:

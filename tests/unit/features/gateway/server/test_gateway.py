@@ -15,12 +15,11 @@ from karmada_vc_agent.access.agent_objects import secret_name
 from karmada_vc_agent.features.gateway.identity import AUDIENCE
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     ResponseKind,
-    Unknown,
     View,
     VirtualRequest,
 )
 from karmada_vc_agent.features.gateway.mapping.refusals import Attributes, RefusalError
-from karmada_vc_agent.features.gateway.mapping.responses import Forward, Plan, PlanAnswer, Response
+from karmada_vc_agent.features.gateway.mapping.responses import Forward, Plan, Response
 from karmada_vc_agent.features.gateway.server import access, host_requests
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import Object
@@ -58,23 +57,18 @@ class Passing(Response):
     def __init__(self, kind: ResponseKind) -> None:
         self.kind = kind
 
-    def map(self, decoded: Object, view: View) -> Object | Unknown | None:
+    def map(self, decoded: Object, view: View) -> Object | None:
         if self.kind is ResponseKind.LIST:
             items = [self._object(item, view) for item in decoded.get("items") or ()]
-            unknown = [item for item in items if isinstance(item, Unknown)]
-            if unknown:
-                return unknown[0]
             return {**decoded, "items": [item for item in items if item is not None]}
         if self.kind is not ResponseKind.WATCH:
             return self._object(decoded, view)
         if decoded["type"] == "BOOKMARK":
             return decoded
         found = self._object(decoded["object"], view)
-        return (
-            found if isinstance(found, Unknown) or found is None else {**decoded, "object": found}
-        )
+        return None if found is None else {**decoded, "object": found}
 
-    def _object(self, decoded: Object, view: View) -> Object | Unknown | None:
+    def _object(self, decoded: Object, view: View) -> Object | None:
         metadata = decoded.get("metadata") or {}
         if metadata.get("name") == "bug":
             raise RuntimeError("a bug at one object")
@@ -82,8 +76,6 @@ class Passing(Response):
         if namespace is None:
             return decoded
         found = view.virtual_namespace(namespace)
-        if isinstance(found, Unknown):
-            return found
         if found is None:
             return None
         return {**decoded, "metadata": {**metadata, "namespace": found}}
@@ -99,8 +91,6 @@ def passing_plan(request: VirtualRequest, _identity: object, view: View) -> Plan
         raise RuntimeError("a bug at one request")
     if path == "/refused":
         return RefusalError(403, "as the rules say")
-    if path == "/healthz":
-        return PlanAnswer(200, "text/plain", b"ok")
     if "watch=true" in query:
         kind = ResponseKind.WATCH
     elif path.endswith(("/log", "/exec")):
@@ -281,21 +271,6 @@ async def test_a_list_of_all_namespaces_shows_those_of_the_cluster(lab: Lab) -> 
     assert not any("Impersonate-User" in request.headers for request in seen)
 
 
-async def test_a_large_list_is_mapped_in_parts(lab: Lab) -> None:
-    lab.host.seed(*(config_map("edge-v-a", f"x{n}") for n in range(300)))
-    lab.host.seed(*(config_map("edge-v-b", f"x{n}") for n in range(300)))
-    for each in lab.host.listed(CONFIG_MAPS):
-        each["data"] = {"pad": "x" * 1000}
-        path = f"/api/v1/namespaces/{each['metadata']['namespace']}/configmaps"
-        lab.host.change(f"{path}/{each['metadata']['name']}", data=each["data"])
-    reply = await lab.ask(CONFIG_MAPS)
-    assert reply.headers["transfer-encoding"] == "chunked"
-    names = [item["metadata"]["name"] for item in reply.json["items"]]
-    assert len(names) == len(set(names)) == 301
-    assert reply.json["kind"] == "ConfigMapList"
-    assert reply.json["metadata"]["resourceVersion"]
-
-
 async def test_an_object_of_a_neighbour_is_not_there(lab: Lab) -> None:
     assert (await lab.ask("/api/v1/namespaces/edge-v-b/configmaps/m")).code == 404
 
@@ -341,10 +316,9 @@ async def test_a_refusal_of_the_gateway_itself_is_not_passed_on(
     assert "impersonate" not in reply.json["message"]
 
 
-async def test_rules_may_refuse_or_answer_by_themselves(lab: Lab) -> None:
+async def test_rules_may_refuse(lab: Lab) -> None:
     reply = await lab.ask("/refused")
     assert (reply.code, reply.json["message"]) == (403, "as the rules say")
-    assert (await lab.ask("/healthz")).body == b"ok"
 
 
 async def test_a_bug_costs_one_request(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
@@ -841,13 +815,7 @@ async def test_guessed_tokens_do_not_delay_a_cached_one(
 
 
 async def test_what_is_no_token_of_an_account_is_not_reviewed(lab: Lab) -> None:
-    guessed = (
-        *("guess", "a.b", "a.b.c.d", "a.b.c", "a.e30.c", "a.MQ.c", "a.\u00e9.c"),
-        _token("kube-system:alice"),
-        _token("vc-system-v-b:alice"),
-        _token(audience=["https://kubernetes.default.svc"]),
-        _token(audience=AUDIENCE),
-    )
+    guessed = ("guess", "a.b", "a.b.c.d")
     for token in guessed:
         assert (await lab.ask(EDGE, token=token)).json == UNAUTHORIZED
     assert lab.host.asked("POST", TOKEN_REVIEWS) == []
