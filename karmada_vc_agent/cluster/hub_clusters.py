@@ -39,7 +39,6 @@ from karmada_vc_agent.model.vocabulary import (
     AGENT_ANNOTATION,
     NAME_FIELD,
     PRESERVE_ANNOTATION,
-    ClusterShape,
 )
 
 T = TypeVar("T")
@@ -229,9 +228,6 @@ async def find_cluster(hub: ApiClient, name: str) -> Object | None:
 
 class ClusterCodec(RawCodec):
     """Clusters with `status.apiEnablements` as a digest: the list is large and only compared."""
-
-    def __init__(self) -> None:
-        super().__init__(ClusterShape)
 
     def trim(self, obj: Object) -> Object:
         """Return what is kept of a Cluster."""

@@ -298,104 +298,74 @@ def merge_patch(old: Object, new: Object) -> Object:
 
 
 def apply_json_patch(document: Any, patch: Any) -> Any:
-    """Return the document with all operations of the patch applied in order.
+    """Return a copy of the document with all operations of the patch applied in order.
 
-    patch: a list of {op, path, value?, from?}. Raises ValueError, which names the operation and
-    its path; then nothing is applied.
+    patch: a list of {op, path, value?, from?}. Raises ValueError, which names the operation.
     """
     if not isinstance(patch, list):
         raise ValueError("a JSON patch is a list of operations")  # noqa: TRY004 - it is wrong
-    document = copy_object(document)
+    root = {"": copy_object(document)}  # so that the whole has a parent, too
     for operation in patch:
-        if not isinstance(operation, dict):
-            raise ValueError(f"{operation!r} is not an operation")  # noqa: TRY004 - as above
         try:
-            document = _apply(document, operation)
-        except (LookupError, TypeError, ValueError) as error:
-            name, path = operation.get("op"), operation.get("path")
-            raise ValueError(f"{name} {path}: {error.args[0]}") from error
-    return document
+            _apply(root, operation)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            named = f"{dig(operation, 'op')} {dig(operation, 'path')}"
+            raise ValueError(f"{named}: {error}") from error
+    if not root:
+        raise ValueError("the whole object cannot be removed")
+    return root[""]
 
 
-def _apply(document: Any, operation: dict[str, Any]) -> Any:
-    path = _steps(operation["path"])
-    match operation.get("op"):
-        case "add":
-            return _add_at(document, path, copy_object(operation["value"]))
-        case "remove":
-            return _remove_at(document, path)
-        case "replace":
-            _at(document, path)
-            return _set_at(document, path, copy_object(operation["value"]))
-        case "move":
-            source = _steps(operation["from"])
-            if path[: len(source)] == source and path != source:
+def _apply(root: Object, operation: dict[str, Any]) -> None:
+    name, path = operation["op"], operation["path"]
+    if name in ("move", "copy"):
+        holder, key = _place(root, operation["from"])
+        value = holder[key]
+        if name == "move":
+            if path.startswith(f"{operation['from']}/"):
                 raise ValueError("a value cannot be moved into itself")
-            value = _at(document, source)
-            return _add_at(_remove_at(document, source), path, value)
-        case "copy":
-            return _add_at(document, path, copy_object(_at(document, _steps(operation["from"]))))
-        case "test":
-            if not _equal(_at(document, path), operation["value"]):
-                raise ValueError("the value is different")
-            return document
-    raise ValueError("unknown operation")
-
-
-def _steps(pointer: str) -> list[str]:
-    if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
-        raise ValueError("a path must start with /")
-    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
-
-
-def _at(document: Any, path: list[str]) -> Any:
-    for step in path:
-        if isinstance(document, list):
-            document = document[_index(step, len(document) - 1)]
-        elif isinstance(document, dict) and step in document:
-            document = document[step]
+            del holder[key]
+    else:
+        value = None if name == "remove" else operation["value"]
+    holder, key = _place(root, path)
+    if name in ("add", "move", "copy"):
+        if isinstance(holder, list):
+            holder.insert(key, copy_object(value))
         else:
-            raise ValueError("no value at this path")
-    return document
+            holder[key] = copy_object(value)
+        return
+    before = holder[key]
+    match name:
+        case "remove":
+            del holder[key]
+        case "replace":
+            holder[key] = copy_object(value)
+        case "test" if _equal(before, value):
+            pass
+        case _:
+            raise ValueError("the value is different" if name == "test" else "unknown operation")
 
 
-def _index(step: str, last: int) -> int:
-    if not step.isascii() or not step.isdigit() or (step != "0" and step.startswith("0")):
-        raise ValueError(f'"{step}" is not an index')
-    if int(step) > last:
+def _place(root: Object, pointer: str) -> tuple[Any, Any]:
+    """Return what has the value that a pointer names, and its key or index there, new or not."""
+    if pointer and not pointer.startswith("/"):
+        raise ValueError("a path must start with /")
+    holder: Any = root
+    key: Any = ""
+    for step in pointer.split("/")[1:]:
+        holder = holder[key]
+        key = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(holder, list):
+            key = len(holder) if key == "-" else _index(key, len(holder))
+        elif not isinstance(holder, dict):
+            raise ValueError("the parent is not a map or list")  # noqa: TRY004 - the patch is wrong
+    return holder, key
+
+
+def _index(step: str, most: int) -> int:
+    if not step.isascii() or not step.isdigit() or str(int(step)) != step or int(step) > most:
         raise ValueError(f"the list has no index {step}")
     return int(step)
-
-
-def _add_at(document: Any, path: list[str], value: Any) -> Any:
-    parent = _at(document, path[:-1])
-    if path and isinstance(parent, list):
-        at = len(parent) if path[-1] == "-" else _index(path[-1], len(parent))
-        parent.insert(at, value)
-        return document
-    return _set_at(document, path, value)
-
-
-def _set_at(document: Any, path: list[str], value: Any) -> Any:
-    if not path:
-        return value
-    parent = _at(document, path[:-1])
-    if isinstance(parent, list):
-        parent[_index(path[-1], len(parent) - 1)] = value
-    elif isinstance(parent, dict):
-        parent[path[-1]] = value
-    else:
-        raise ValueError("the parent is not a map or list")  # noqa: TRY004 - the patch is wrong
-    return document
-
-
-def _remove_at(document: Any, path: list[str]) -> Any:
-    _at(document, path)
-    if not path:
-        raise ValueError("the whole object cannot be removed")
-    parent = _at(document, path[:-1])
-    del parent[_index(path[-1], len(parent) - 1) if isinstance(parent, list) else path[-1]]
-    return document
 
 
 def _equal(left: Any, right: Any) -> bool:

@@ -45,7 +45,7 @@ from karmada_vc_agent.model.virtual_cluster import (
     Bounds,
     VirtualCluster,
 )
-from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, WITH_PODS, WORK_ANNOTATION, WorkShape
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, WITH_PODS, WORK_ANNOTATION
 from karmada_vc_agent.translation.guards import HOLDERS
 from karmada_vc_agent.translation.kind_policy import Code, Refusal
 from karmada_vc_agent.translation.namespace_defaults import DEFAULT_KINDS, POD_SECURITY_LABEL
@@ -440,7 +440,6 @@ class WorkCodec(RawCodec):
     def __init__(
         self, bounds: WorkBounds, read: Callable[[], Container[str]] | None = None
     ) -> None:
-        super().__init__(WorkShape)
         self._bounds = bounds
         self._read = read
 
