@@ -23,7 +23,7 @@ def test_group_without_a_ready_node_is_not_ready_where_required(lab: Lab) -> Non
         _set_ready(lab, group, "False")
     away = _wait(lab, strict, "Ready", "False", "NodesNotReachable")
     assert away["message"] == (
-        "the API server of the host is healthy, but the only node of the group is not Ready"
+        "the API server of the host is healthy, but 0 of 1 nodes are Ready"
     )
     for group in (strict, usual):
         _wait(lab, group, "NodesReachable", "False", "NoNodeReady")
@@ -33,7 +33,7 @@ def test_group_without_a_ready_node_is_not_ready_where_required(lab: Lab) -> Non
             lab,
             group,
             "NoNodeReady",
-            "the only node of the group is not Ready",
+            "0 of 1 nodes are Ready",
         )
     _wait(lab, usual, "Ready", "True", "ClusterReady")
     within(NODE_GRACE_S, _is_tainted, lab, strict)

@@ -10,7 +10,7 @@ from typing import NotRequired, TypedDict
 
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.model.vocabulary import EDGE_LABEL, MEMBERSHIP_LABEL
+from karmada_vc_agent.model.vocabulary import EDGE_LABEL
 
 
 class Condition(TypedDict):
@@ -102,15 +102,7 @@ def set_condition(
     since = now
     if current is not None and current.get("status") == condition["status"]:
         since = current.get("lastTransitionTime", now)
-    updated = Condition(
-        type=condition["type"],
-        status=condition["status"],
-        lastTransitionTime=since,
-        reason=condition["reason"],
-        message=condition["message"],
-    )
-    if "observedGeneration" in condition:
-        updated["observedGeneration"] = condition["observedGeneration"]
+    updated: Condition = {**condition, "lastTransitionTime": since}
     if current is None:
         return [*(conditions or ()), updated]
     return [updated if other is current else other for other in conditions or ()]
@@ -205,13 +197,9 @@ def nodes_reachable(total: int, ready: int) -> Condition:
     """Return the condition NodesReachable: False where pods could run on no node."""
     if not total:
         return NODES_REACHABLE.false(NO_NODES, "no node of the host is in the group")
-    if not ready:
-        those, verb = f"none of the {total} nodes", "is"
-        if total == 1:
-            those, verb = "the only node", "is not"
-        text = f"{those} of the group {verb} Ready"
-        return NODES_REACHABLE.false("NoNodeReady", text)
     text = f"{ready} of {total} nodes are Ready"
+    if not ready:
+        return NODES_REACHABLE.false("NoNodeReady", text)
     return NODES_REACHABLE.true("NodesReady", text)
 
 
@@ -221,8 +209,7 @@ def ready_with(host: Condition, nodes: Condition | None, *, when_unreachable: bo
     nodes: NodesReachable, None until it was judged. when_unreachable: whether it is Ready all the
     same while its nodes are not. Source: contract 4.2, trap 12.
     """
-    is_away = nodes is not None and nodes["status"] != "True"
-    if nodes is None or not is_away or when_unreachable or host["status"] != "True":
+    if nodes is None or nodes["status"] == "True" or when_unreachable or host["status"] != "True":
         return host
     text = f"the API server of the host is healthy, but {nodes['message']}"
     return READY.false("NodesNotReachable", text)
@@ -233,10 +220,8 @@ GROUP_TRUSTED = ConditionType(
 )
 RESTRICTED_PREFIX = "node-restriction.kubernetes.io/"
 """Admission plugin NodeRestriction forbids kubelets to set labels with this prefix."""
-_ADVICE = "select nodes by nodeNames"
 CLOUDHUB_SETTING = "cloudHub.authorization"
 """Without it CloudHub serves an edge by the name in a header (kubeedge 9)."""
-_CLOUDHUB_ADVICE = f"enable {CLOUDHUB_SETTING} of CloudCore"
 
 
 def group_trusted(
@@ -255,58 +240,57 @@ def group_trusted(
     a label of nodes, each value of which is a virtual cluster.
     """
     whose = f", as {origin} says" if origin and not by_label else ""
-    if _selects_nothing(vc):
+    requirements = vc.node_selector.requirements()
+    is_empty = any(each.operator == "In" and not each.values for each in requirements)
+    if is_empty and not vc.node_names:
         return GROUP_TRUSTED.true("NoNodes", f"the group has no nodes{whose}")
-    keys = sorted({requirement.key for requirement in vc.node_selector.requirements()})
+    keys = sorted({requirement.key for requirement in requirements})
     if not keys:
-        return _by_names(whose, has_kubeedge=has_kubeedge, is_restricted=node_restriction is True)
-    labels = f"the group is selected by {_quoted(keys)}{whose}"
+        text = f"the group is a list of node names{whose}"
+        if not has_kubeedge:
+            return GROUP_TRUSTED.true("NodeNames", text)
+        text += (
+            ", and by default KubeEdge accepts any edge under any node name; enable "
+            f"{CLOUDHUB_SETTING} of CloudCore (enable: true, debug: false), which the agent cannot "
+            "determine"
+        )
+        return GROUP_TRUSTED.unknown("KubeEdge", text)
+    return _by_labels(
+        keys,
+        whose,
+        has_kubeedge=has_kubeedge,
+        node_restriction=node_restriction,
+        by_label=by_label,
+    )
+
+
+def _by_labels(
+    keys: list[str],
+    whose: str,
+    *,
+    has_kubeedge: bool,
+    node_restriction: bool | None,
+    by_label: bool,
+) -> Condition:
+    """Return the condition for labels, which are as good as what keeps nodes from setting them."""
+    labels, advice = f"the group is selected by {_quoted(keys)}{whose}", "select nodes by nodeNames"
     made = "; each value that a node sets makes a virtual cluster" if by_label else ""
+    open_keys = [key for key in keys if f".{RESTRICTED_PREFIX}" not in f".{key}"]
     if has_kubeedge:
-        advice = f"{_ADVICE} and {_CLOUDHUB_ADVICE}"
-        text = f"{labels}, and KubeEdge nodes can label themselves{made}; {advice}"
+        text = f"and KubeEdge nodes can label themselves{made}; {advice} and enable"
+        text = f"{labels}, {text} {CLOUDHUB_SETTING} of CloudCore"
         return GROUP_TRUSTED.false("KubeEdge", text)
-    if open_keys := [key for key in keys if not _is_restricted(key)]:
-        text = f"{labels}, and nodes can set {_quoted(open_keys)} on themselves{made}; {_ADVICE}"
-        return GROUP_TRUSTED.false("NodesLabelThemselves", f"{text} or {RESTRICTED_PREFIX} labels")
-    return _by_restricted(labels, node_restriction=node_restriction)
-
-
-def _by_restricted(labels: str, *, node_restriction: bool | None) -> Condition:
-    """Return the condition for labels that are only as safe as the admission plugin is on."""
+    if open_keys:
+        text = f"{labels}, and nodes can set {_quoted(open_keys)} on themselves{made}"
+        text = f"{text}; {advice} or {RESTRICTED_PREFIX} labels"
+        return GROUP_TRUSTED.false("NodesLabelThemselves", text)
     if node_restriction is None:
         text = "the agent cannot determine whether admission plugin NodeRestriction is enabled"
         return GROUP_TRUSTED.unknown("NodeRestrictionNotKnown", f"{labels}; {text}")
     if not node_restriction:
-        text = f"{labels}, and admission plugin NodeRestriction is disabled; enable it, or"
-        return GROUP_TRUSTED.false("NodeRestrictionOff", f"{text} {_ADVICE}")
+        text = f"admission plugin NodeRestriction is disabled; enable it, or {advice}"
+        return GROUP_TRUSTED.false("NodeRestrictionOff", f"{labels}, and {text}")
     return GROUP_TRUSTED.true("NodeRestriction", f"{labels}, which nodes cannot set on themselves")
-
-
-def _selects_nothing(vc: VirtualCluster) -> bool:
-    return not vc.node_names and any(
-        requirement.operator == "In" and not requirement.values
-        for requirement in vc.node_selector.requirements()
-    )
-
-
-def _by_names(whose: str, *, has_kubeedge: bool, is_restricted: bool) -> Condition:
-    """Return the condition for names, which are as good as what binds a connection to its node."""
-    text = f"the group is a list of node names{whose}"
-    if has_kubeedge:
-        problem = "by default KubeEdge accepts any edge under any node name"
-        unknown = f"the agent cannot determine whether {CLOUDHUB_SETTING} of CloudCore is enabled"
-        advice = f"{_CLOUDHUB_ADVICE} (enable: true, debug: false)"
-        return GROUP_TRUSTED.unknown("KubeEdge", f"{text}, and {problem}; {unknown}; {advice}")
-    if not is_restricted:
-        label = f"pods are placed by label {MEMBERSHIP_LABEL}, which the agent restores if changed"
-        text = f"{text}; {label}"
-    return GROUP_TRUSTED.true("NodeNames", text)
-
-
-def _is_restricted(key: str) -> bool:
-    prefix, slash, _ = key.rpartition("/")
-    return bool(slash) and f".{prefix}/".endswith(f".{RESTRICTED_PREFIX}")
 
 
 def _quoted(keys: list[str]) -> str:
@@ -328,12 +312,11 @@ def agent_apart(node: str, labels: Mapping[str, str], owner: str | None) -> Cond
     owner: the virtual cluster that the node belongs to, or None. Control of a node gives the
     tokens of all pods on it.
     """
+    text = f"the agent runs on node {node}, which"
     advice = "use nodeAffinity to keep the agent off it"
     if owner is not None:
-        text = f"the agent runs on node {node}, which belongs to virtual cluster {owner}; {advice}"
+        text = f"{text} belongs to virtual cluster {owner}; {advice}"
         return AGENT_APART.false("NodeOfGroup", text)
     if EDGE_LABEL in labels:
-        text = f"the agent runs on node {node}, which is an edge node; {advice}"
-        return AGENT_APART.false("EdgeNode", text)
-    text = f"the agent runs on node {node}, which belongs to no virtual cluster"
-    return AGENT_APART.true("NodeOfNobody", text)
+        return AGENT_APART.false("EdgeNode", f"{text} is an edge node; {advice}")
+    return AGENT_APART.true("NodeOfNobody", f"{text} belongs to no virtual cluster")
