@@ -78,8 +78,8 @@ def test_selector_that_matches_no_node_is_reported_and_logged(lab: Lab) -> None:
         "NoNodes",
         "no node of the host is in the group",
     )
-    [line] = [each for each in agent.log().splitlines() if "The settings select no node" in each]
-    assert "mistyped" in line
+    [line] = [each for each in agent.log().splitlines() if "No node of the group is Ready" in each]
+    assert "no node of the host is in the group" in line
     lab.add_node(group)
     lab.wait_ready(group.name)
 

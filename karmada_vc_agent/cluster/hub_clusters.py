@@ -15,16 +15,18 @@ import math
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from operator import itemgetter
 from typing import TypeVar
 
 import msgspec
 import orjson
 from cachetools import LRUCache
 
-from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.rules.conditions import Condition, Observation, Thresholds, damp
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.kube.client import ApiClient
@@ -33,7 +35,15 @@ from karmada_vc_agent.kube.controller import NotReadyError, Signal
 from karmada_vc_agent.kube.errors import AlreadyExistsError, KubeError, NotFoundError
 from karmada_vc_agent.kube.flows import SharedLock, retry_on
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.objects import Object, annotations_of, dig, maps_at, timestamp, uid_of
+from karmada_vc_agent.model.objects import (
+    Object,
+    annotations_of,
+    dig,
+    is_map_of_texts,
+    maps_at,
+    timestamp,
+    uid_of,
+)
 from karmada_vc_agent.model.user_text import one_line
 from karmada_vc_agent.model.vocabulary import (
     AGENT_ANNOTATION,
@@ -47,13 +57,14 @@ REPORTS = STATUS, LEASE = "status", "Lease"
 
 
 class Judgements:
-    """The Ready condition of each virtual cluster as judged by the agent.
+    """A condition of each virtual cluster as judged by the agent, such as Ready.
 
     changed: a virtual cluster whose status changed.
     """
 
     def __init__(self, scopes: Scopes) -> None:
         self._conditions: dict[str, Condition] = scopes.keep()
+        self._observed: dict[str, Observation] = scopes.keep()
         self.changed: Signal[[str]] = Signal()
 
     def of(self, name: str) -> Condition | None:
@@ -65,12 +76,27 @@ class Judgements:
         judged = self._conditions.get(name)
         return judged is not None and judged["status"] == "True"
 
-    def judge(self, name: str, ready: Condition) -> None:
-        """Store a condition; listeners are called if its status changed."""
-        before = self._conditions.get(name)
-        self._conditions[name] = ready
-        if before is None or before["status"] != ready["status"]:
+    def judge(
+        self, name: str, observed: Condition, thresholds: Thresholds | None = None, now_s: float = 0
+    ) -> Condition:
+        """Store a condition, damped by thresholds; listeners are called if its status changed."""
+        before, judged = self._conditions.get(name), observed
+        if thresholds is not None:
+            last = self._observed.get(name)
+            judged, self._observed[name] = damp(last, observed, before, now_s, thresholds)
+        self._conditions[name] = judged
+        if before is None or before["status"] != judged["status"]:
             self.changed.emit(name)
+        return judged
+
+
+@dataclass(slots=True)
+class _Accepted:
+    """When the hub last accepted a report, or the first try of one; why not since then."""
+
+    at: float
+    is_any: bool = False
+    reason: str = ""
 
 
 class HubContact:
@@ -89,80 +115,66 @@ class HubContact:
         scopes.ended.subscribe(self.forget)
         self._patience_s = patience_s
         self._clock = clock
-        self._accepted_at: dict[tuple[str, str], float] = {}
-        self._heard_at: dict[tuple[str, str], float] = {}
-        self._reasons: dict[tuple[str, str], str] = {}
+        self._accepted: dict[tuple[str, str], _Accepted] = {}
         self.changed: Signal[[str]] = Signal()
 
     def accepted(self, name: str, what: str) -> None:
         """Record that the hub has accepted STATUS or LEASE of a Cluster."""
         before = (self.silent_s(name) is None, self.problem_of(name))
-        self._accepted_at[name, what] = self._heard_at[name, what] = self._clock()
-        self._reasons.pop((name, what), None)
+        self._accepted[name, what] = _Accepted(self._clock(), is_any=True)
         if before != (False, self.problem_of(name)):
             self.changed.emit(name)
 
     def forget(self, name: str) -> None:
         """Drop a Cluster that is not ours to report."""
         for what in REPORTS:
-            self._accepted_at.pop((name, what), None)
-            self._heard_at.pop((name, what), None)
-            self._reasons.pop((name, what), None)
+            self._accepted.pop((name, what), None)
 
     async def track(self, name: str, what: str, write: Awaitable[T]) -> T:
         """Await a write; record the error if the hub rejects it. Raises what `write` raises."""
-        self._accepted_at.setdefault((name, what), self._clock())
+        accepted = self._accepted.setdefault((name, what), _Accepted(self._clock()))
         try:
             return await write
         except KubeError as error:
-            self._reasons[name, what] = str(error)
+            accepted.reason = f": {error}"
             raise
 
     def is_accepted(self, name: str) -> bool:
         """Return True if the hub has accepted writes for a Cluster within its patience."""
-        return not self._late((name, what) for what in REPORTS)
+        return self.problem_of(name) is None
 
     def silent_s(self, name: str) -> float | None:
         """Return how many seconds ago the hub last had STATUS or LEASE of a Cluster as desired.
 
         None where it never had, or where that is not ours to report.
         """
-        times = [self._heard_at[name, what] for what in REPORTS if (name, what) in self._heard_at]
+        both = (self._accepted.get((name, what)) for what in REPORTS)
+        times = [each.at for each in both if each is not None and each.is_any]
         return self._clock() - max(times) if times else None
 
-    def problem_of(self, name: str) -> str | None:
-        """Return what the hub has not accepted of a Cluster for too long, and why, or None.
+    def problem_of(self, name: str = "") -> str | None:
+        """Return what the hub has not accepted of a Cluster, or of any, for too long, and why.
 
         The same text for as long as it lasts: it becomes part of a status.
         """
-        late = self._late((name, what) for what in REPORTS)
-        return f"the hub accepts no {late[0][2]} of Cluster {name}{late[0][3]}" if late else None
-
-    def problem(self) -> str | None:
-        """Return what the hub has not accepted for too long, and why, or None."""
-        late = self._late(self._accepted_at)
+        late = self._late([(name, what) for what in REPORTS] if name else self._accepted)
         if not late:
             return None
-        since, name, what, why = late[0]
         others = len({each[1] for each in late}) - 1
         more = f" (and {others} more)" if others else ""
-        seconds = round(self._clock() - since)
-        return f"the hub has accepted no {what} of Cluster {name}{more} for {seconds} s{why}"
+        return f"the hub accepts no {late[0][2]} of Cluster {late[0][1]}{more}{late[0][3]}"
 
     def accepts_others(self) -> bool:
         """Return True if the hub accepts all of some Clusters, beside those that are late."""
-        late = {name for _, name, _, _ in self._late(self._accepted_at)}
-        return any(name not in late for name, _ in self._accepted_at)
+        late = {name for _, name, _, _ in self._late(self._accepted)}
+        return any(name not in late for name, _ in self._accepted)
 
     def _late(self, keys: Iterable[tuple[str, str]]) -> list[tuple[float, str, str, str]]:
         """Return (since when, Cluster, what, `: <why>` or "") of what is late, longest first."""
         limit = self._clock() - self._patience_s
-        late = [
-            (at, *key, f": {self._reasons[key]}" if key in self._reasons else "")
-            for key in keys
-            if (at := self._accepted_at.get(key, limit)) < limit
-        ]
-        return sorted(late, key=lambda each: each[0])
+        pairs = ((key, self._accepted.get(key)) for key in keys)
+        late = [(each.at, *key, each.reason) for key, each in pairs if each and each.at < limit]
+        return sorted(late, key=itemgetter(0))
 
 
 REMEMBERED = 4096
@@ -278,22 +290,19 @@ class HubClusters:
 
     def is_ours(self, cluster: Object | None) -> bool:
         """Return True for a Cluster of this host, and of no other agent of it."""
-        return self._is_of_this_host(cluster) and self._other_agent(cluster) is None
+        return self._is_of_this_host(cluster) and (
+            not self.agent or agent_of(cluster) in ("", self.agent)
+        )
 
     def other_agent(self, name: str) -> str | None:
         """Return the other agent of this host that serves a virtual cluster, if one does."""
         cluster = self.store.get("", name)
         is_listed = name in self._names and self._is_of_this_host(cluster)
-        return self._other_agent(cluster) if is_listed else None
-
-    def _other_agent(self, cluster: Object | None) -> str | None:
-        agent = agent_of(cluster) if self.agent else ""
-        return agent if agent and agent != self.agent else None
+        return agent_of(cluster) if is_listed and not self.is_ours(cluster) else None
 
     def _is_of_this_host(self, cluster: Object | None) -> bool:
-        if cluster is None:
-            return False
-        return bool(dig(cluster, "spec", "id") == self.id_of(cluster["metadata"]["name"]))
+        name = dig(cluster, "metadata", "name")
+        return cluster is not None and bool(dig(cluster, "spec", "id") == self.id_of(name))
 
     def conflicting_cluster(self, name: str) -> Object | None:
         """Return a foreign Cluster that has our name or our id."""
@@ -389,7 +398,8 @@ class AgentState:
         try:
             await self.look()
         except NotFoundError:
-            self._take(await self._create())
+            await self._create()
+            await self.look()
         for key, value in self.values(_CLUSTER_PREFIX).items():
             if _record(value) is None:
                 _log.warning(
@@ -399,12 +409,8 @@ class AgentState:
 
     async def look(self) -> None:
         """Load the state as it is, and change nothing. Raises KubeError."""
-        self._take(await self._client.get(self._path))
-
-    def _take(self, state: Object) -> None:
-        data = state.get("data")
-        pairs = data.items() if isinstance(data, dict) else ()
-        self._values = {key: value for key, value in pairs if isinstance(value, str)}
+        data = dig(await self._client.get(self._path), "data")
+        self._values = data if is_map_of_texts(data) else {}
 
     async def follow_time(self) -> None:
         """Write the whole state whenever the host goes back in time."""
@@ -460,10 +466,16 @@ class AgentState:
     async def read_again(self, name: str) -> ClusterRecord | None:
         """Return the record of one virtual cluster as it is on the host; `leave` writes there, too.
 
-        Raises KubeError.
+        All is written again if the ConfigMap was deleted. Raises KubeError.
         """
-        if value := await self._stored(name):
-            self._values[_CLUSTER_PREFIX + name] = value
+        key = _CLUSTER_PREFIX + name
+        async with self._lock:
+            try:
+                value = dig(await self._client.get(self._path), "data", key)
+            except NotFoundError:
+                await self._patch(self._values)
+            else:
+                self._values[key] = value if isinstance(value, str) else ""
         return self.cluster(name)
 
     async def remember_deleted(self, name: str, uid: str, settings: str) -> ClusterRecord:
@@ -473,21 +485,11 @@ class AgentState:
         """
         if (recorded := self.cluster(name)) and recorded.was_deleted and recorded.uid == uid:
             return recorded
-        stored = _record(await self._stored(name))
+        stored = await self.read_again(name)
         has_left = stored is not None and stored.has_left
         record = ClusterRecord(uid, settings, has_left, was_deleted=True)
         await self.remember(name, record)
         return record
-
-    async def _stored(self, name: str) -> str:
-        """Return a record on the host, written again if the ConfigMap was deleted."""
-        try:
-            data = (await self._client.get(self._path)).get("data") or {}
-        except NotFoundError:
-            await self._write_again()
-            data = self._values
-        value = data.get(_CLUSTER_PREFIX + name)
-        return value if isinstance(value, str) else ""
 
     async def forget(self, name: str) -> None:
         """Drop the record of a virtual cluster that no longer exists."""
@@ -528,9 +530,8 @@ class AgentState:
         """Store a value, None = drop it."""
         async with self._lock:
             await self._patch({key: value})
-            if value is None:
-                self._values.pop(key, None)
-            else:
+            self._values.pop(key, None)
+            if value is not None:
                 self._values[key] = value
 
     async def ensure_namespace(self) -> None:
@@ -538,23 +539,16 @@ class AgentState:
         try:
             await self._client.get(f"/api/v1/namespaces/{self._namespace}")
         except NotFoundError:
-            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self._namespace}}
-            try:
+            metadata = {"name": self._namespace}
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+            with suppress(AlreadyExistsError):
                 await self._client.create("/api/v1/namespaces", body)
-            except AlreadyExistsError:
-                return
 
-    async def _create(self) -> Object:
-        body = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": self._name, "namespace": self._namespace},
-            "data": {},
-        }
-        try:
-            return await self._client.create(self._collection, body)
-        except AlreadyExistsError:
-            return await self._client.get(self._path)
+    async def _create(self) -> None:
+        metadata = {"name": self._name, "namespace": self._namespace}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {}}
+        with suppress(AlreadyExistsError):
+            await self._client.create(self._collection, body)
 
 
 def _record(value: str) -> ClusterRecord | None:

@@ -184,8 +184,8 @@ class Service:
         if self._parts.lease_namespace.problem:
             return self._parts.lease_namespace.problem
         contact = self._common.contact
-        problem = contact.problem() or self._parts.credential.problem
-        accepts = not contact.problem() or contact.accepts_others()
+        problem = contact.problem_of() or self._parts.credential.problem
+        accepts = not contact.problem_of() or contact.accepts_others()
         return Note(problem) if problem and accepts else problem or None
 
     def stuck(self, hub_answers_since: float) -> dict[str, str | None]:

@@ -275,8 +275,9 @@ def standard_models(vc: VirtualCluster) -> list[Object]:
     for index, model in enumerate(models):
         ranges = []
         for entry in model.get("ranges") or []:
-            low, high = (str(quantity.parse(entry[key])) for key in ("min", "max"))
-            low, high = low if index else "0", high if model is not models[-1] else _MAX_INT64
+            is_last = index == len(models) - 1
+            low = str(quantity.parse(entry["min"])) if index else "0"
+            high = _MAX_INT64 if is_last else str(quantity.parse(entry["max"]))
             ranges.append({"name": entry["name"], "min": low, "max": high})
         standard.append({"grade": int(model.get("grade") or 0), "ranges": ranges})
     return standard
