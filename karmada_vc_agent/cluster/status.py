@@ -294,9 +294,7 @@ class ClusterStatusController:
         http_status = await self.host.probe.status()
         is_in_doubt = self.host.client.history.is_in_doubt
         observed = _IN_DOUBT if is_in_doubt else observed_ready(http_status)
-        host = self.judgements.judge(
-            name, observed, self.thresholds, self.clock.monotonic()
-        )
+        host = self.judgements.judge(name, observed, self.thresholds, self.clock.monotonic())
         is_up = host["status"] == "True"
         status = live
         if http_status == 200 and is_up:

@@ -253,7 +253,7 @@ class Membership:
         """Release the nodes that a virtual cluster selects no longer, and add the others."""
         cluster = name_of_change(old, new)
         self._taints.pop(cluster, None)
-        if old is not None and new is not None and _selects_the_same(old, new):
+        if old is not None and new is not None and selects_the_same(old, new):
             self.changed.emit(cluster)
             return
         concerned = {cluster: None}
@@ -281,7 +281,7 @@ class Membership:
             self._selected[cluster].add(node)
 
 
-def _selects_the_same(old: VirtualCluster, new: VirtualCluster) -> bool:
+def selects_the_same(old: VirtualCluster, new: VirtualCluster) -> bool:
     """Return True if no node moves; many may change at once, and nodes are many."""
     return (old.node_selector, old.node_names) == (new.node_selector, new.node_names)
 
