@@ -15,10 +15,9 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
-    MutableMapping,
 )
 from enum import Enum
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.discovery import Resource
@@ -70,9 +69,6 @@ class VirtualClusters(Mapping[str, VirtualCluster]):
     def __getitem__(self, name: str) -> VirtualCluster:
         return self._by_name[name]
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._by_name
-
     def __iter__(self) -> Iterator[str]:
         """Iterate over a copy of the names, so that the registry may change meanwhile."""
         return iter(tuple(self._by_name))
@@ -89,16 +85,13 @@ class VirtualClusters(Mapping[str, VirtualCluster]):
         vc = self._by_name.get(str(name))
         return vc.bounds.loop_milliseconds / 1000 if vc is not None else None
 
-    def replace_all(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
-        """Have exactly these from now on; listeners are notified of the differences only."""
-        self._have({vc.name: vc for vc in virtual_clusters})
-
     def put(self, vc: VirtualCluster) -> None:
         """Have this one, instead of an earlier one of its name."""
-        self._have({**self._by_name, vc.name: vc})
+        self.replace_all({**self._by_name, vc.name: vc}.values())
 
-    def _have(self, by_name: dict[str, VirtualCluster]) -> None:
-        before, self._by_name = self._by_name, by_name
+    def replace_all(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
+        """Have exactly these from now on; listeners are notified of the differences only."""
+        before, self._by_name = self._by_name, {vc.name: vc for vc in virtual_clusters}
         for name in dict.fromkeys((*before, *self._by_name)):
             old, new = before.get(name), self._by_name.get(name)
             if old is new or old == new:  # of many, most are the same
@@ -165,7 +158,7 @@ class Membership:
         claimants = self._claimants.get(node_name, ())
         if len(claimants) < 2:
             return claimants[0] if claimants else None
-        return min(claimants, key=self._seniority)
+        return min(claimants, key=lambda cluster: (self._created_at(cluster) or "~", cluster))
 
     def nodes_of(self, cluster: str) -> list[Node]:
         """Return the nodes that count for a virtual cluster, by name."""
@@ -217,11 +210,10 @@ class Membership:
         """Return (node, owner or other claimant) of each node that others select too."""
         overlaps = []
         for name in sorted(self._selected[cluster]):
-            claimants = self._claimants.get(name, ())
-            if len(claimants) > 1:
+            others = [each for each in self._claimants.get(name, ()) if each != cluster]
+            if others:
                 owner = self.owner_of(name) or ""
-                other = owner if owner != cluster else next(c for c in claimants if c != cluster)
-                overlaps.append((name, other))
+                overlaps.append((name, owner if owner != cluster else others[0]))
         return overlaps
 
     def lost_node(self, cluster: str) -> str | None:
@@ -229,20 +221,14 @@ class Membership:
         names = sorted(self._selected[cluster])
         return next((name for name in names if self.owner_of(name) != cluster), None)
 
-    def _seniority(self, cluster: str) -> tuple[str, str]:
-        return (self._created_at(cluster) or "~", cluster)
-
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         node = new or old
         if node is None:
             return
-        name = node.metadata.name
+        name, labels = node.metadata.name, node.metadata.labels
         before = self._claimants.get(name, ())
-        after: tuple[str, ...] = ()
-        if new is not None:
-            labels = new.metadata.labels
-            vcs = self._virtual_clusters.values()
-            after = tuple(vc.name for vc in vcs if vc.selects(name, labels))
+        vcs = self._virtual_clusters.values() if new is not None else ()
+        after = tuple(vc.name for vc in vcs if vc.selects(name, labels))
         self._claim(name, before, after)
         if before == after and old is not None and new is not None and _is_same(old, new):
             return
@@ -253,11 +239,9 @@ class Membership:
         """Release the nodes that a virtual cluster selects no longer, and add the others."""
         cluster = name_of_change(old, new)
         self._taints.pop(cluster, None)
-        if old is not None and new is not None and selects_the_same(old, new):
-            self.changed.emit(cluster)
-            return
         concerned = {cluster: None}
-        for node in self._nodes:
+        is_moved = old is None or new is None or not selects_the_same(old, new)
+        for node in self._nodes if is_moved else ():
             name = node.metadata.name
             before = self._claimants.get(name, ())
             after = tuple(other for other in before if other != cluster)
@@ -272,9 +256,9 @@ class Membership:
             self.changed.emit(each)
 
     def _claim(self, node: str, before: Iterable[str], after: tuple[str, ...]) -> None:
-        self._claimants[node] = after
-        if not after:
-            del self._claimants[node]
+        self._claimants.pop(node, None)
+        if after:
+            self._claimants[node] = after
         for cluster in before:
             self._selected[cluster].discard(node)
         for cluster in after:
@@ -316,13 +300,13 @@ class Scopes:
     def keep(self) -> dict[str, V]:
         """Return a mapping by virtual cluster."""
         kept: dict[str, V] = {}
-        self._drop_from(kept)
+        self.ended.subscribe(lambda cluster: kept.pop(cluster, None))
         return kept
 
     def keep_each(self, factory: Callable[[], V]) -> defaultdict[str, V]:
         """Return a mapping by virtual cluster in which each has a value from the start."""
         kept: defaultdict[str, V] = defaultdict(factory)
-        self._drop_from(kept)
+        self.ended.subscribe(lambda cluster: kept.pop(cluster, None))
         return kept
 
     def keep_by(self, cluster_of: Callable[[K], str]) -> dict[K, V]:
@@ -335,9 +319,6 @@ class Scopes:
 
         self.ended.subscribe(drop)
         return kept
-
-    def _drop_from(self, kept: MutableMapping[str, Any]) -> None:
-        self.ended.subscribe(lambda cluster: kept.pop(cluster, None))
 
 
 class Claim(NamedTuple):
@@ -375,28 +356,21 @@ def claim_of(host_namespace: Object) -> Claim | None:
     labels = labels_of(host_namespace)
     if CLUSTER_LABEL not in labels or NAMESPACE_LABEL not in labels:
         return None
-    return Claim(
-        labels[CLUSTER_LABEL],
-        VirtualNamespace(labels[NAMESPACE_LABEL]),
-        labels.get(AGENT_LABEL, ""),
-    )
+    namespace = VirtualNamespace(labels[NAMESPACE_LABEL])
+    return Claim(labels[CLUSTER_LABEL], namespace, labels.get(AGENT_LABEL, ""))
 
 
 def unclaim(live: Object) -> Object:
     """Return the merge patch that removes everything that we and Karmada set on a namespace."""
-    has_our_level = has_our_pod_security(live)
+    also = {NODE_SELECTOR_ANNOTATION} | (
+        {POD_SECURITY_LABEL} if has_our_pod_security(live) else set()
+    )
 
-    def is_removed(key: str) -> bool:
-        is_level = key == POD_SECURITY_LABEL and has_our_level
-        is_selector = key == NODE_SELECTOR_ANNOTATION
-        return is_ours(key) or vocabulary.is_karmada_key(key) or is_selector or is_level
+    def removed(keys: Iterable[str]) -> Object:
+        return {k: None for k in keys if is_ours(k) or vocabulary.is_karmada_key(k) or k in also}
 
-    return {
-        "metadata": {
-            "labels": {key: None for key in labels_of(live) if is_removed(key)},
-            "annotations": {key: None for key in annotations_of(live) if is_removed(key)},
-        }
-    }
+    labels, annotations = removed(labels_of(live)), removed(annotations_of(live))
+    return {"metadata": {"labels": labels, "annotations": annotations}}
 
 
 def claims_in(old: Object | None, new: Object | None) -> list[Claim]:
@@ -406,7 +380,6 @@ def claims_in(old: Object | None, new: Object | None) -> list[Claim]:
 
 
 _PLACE = re.compile(r"/namespaces/([^/]+)")
-_OFF = frozenset(("", "false"))
 REASON_AT_MOST = 200
 
 
@@ -427,9 +400,7 @@ class HeldError(ForbiddenError):
 def hold_of(namespace: Object | None) -> str | None:
     """Return why a host namespace is held, None if it is not."""
     text = annotations_of(namespace or {}).get(HOLD_ANNOTATION, "")
-    if text in _OFF:
-        return None
-    return text[:REASON_AT_MOST]
+    return None if text in ("", "false") else text[:REASON_AT_MOST]
 
 
 class Claims:
@@ -444,7 +415,8 @@ class Claims:
         self.store = host_namespaces
         self._agent = agent
         self._by_cluster: defaultdict[str, ClaimedNamespaces] = defaultdict(ClaimedNamespaces)
-        self._duplicates: dict[tuple[str, VirtualNamespace], set[HostNamespace]] = {}
+        self._hosts: dict[tuple[str, VirtualNamespace], dict[HostNamespace, None]] = {}
+        """All that have a claim; the first is the one that counts."""
         self.hold_changed: Signal[[str, str, str | None]] = Signal()
         host_namespaces.add_handler(self._changed)
 
@@ -495,18 +467,14 @@ class Claims:
         neighbour busy. A deleted namespace may have been one; what is in none is written by
         administrators.
         """
-        if gvk_of(obj) == NAMESPACE:
-            claim = self._own(obj)
-        else:
-            namespace = obj["metadata"].get("namespace") or ""
-            if not namespace or self.store.get("", namespace) is None:
-                return True
-            claim = self.on(namespace)
-        return claim is not None and claim.cluster == cluster
+        namespace = obj["metadata"].get("namespace") or ""
+        live = obj if gvk_of(obj) == NAMESPACE else self.store.get("", namespace)
+        claim = self._own(live)
+        return live is None or (claim is not None and claim.cluster == cluster)
 
     def is_claimed_twice(self, cluster: str, namespace: VirtualNamespace) -> bool:
         """Return True if two host namespaces have the claim for a virtual one."""
-        return len(self._duplicates.get((cluster, namespace), ())) > 1
+        return len(self._hosts.get((cluster, namespace), ())) > 1
 
     def refusal(self, path: str) -> HeldError | None:
         """Return the error of a write to a path of the host in a held namespace, else None."""
@@ -525,13 +493,12 @@ class Claims:
         ]
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
-        before = self._own(old)
-        after = self._own(new)
+        before, after = self._own(old), self._own(new)
         if before and old is not None and before != after:
-            self._withdraw(before, HostNamespace(old["metadata"]["name"]))
+            self._index(before, HostNamespace(old["metadata"]["name"]), is_claimed=False)
         if after and new is not None:
             # Even if nothing changed: what was observed after a write was not reported before.
-            self._enter(after, HostNamespace(new["metadata"]["name"]))
+            self._index(after, HostNamespace(new["metadata"]["name"]), is_claimed=True)
         held, claim = hold_of(new), claim_of(new or old or {})
         if held != hold_of(old) and claim is not None:
             self.hold_changed.emit(claim.cluster, claim.namespace, held)
@@ -540,25 +507,22 @@ class Claims:
         claim = claim_of(obj) if obj is not None else None
         return claim if claim and claim.agent == self._agent else None
 
-    def _enter(self, claim: Claim, host_namespace: HostNamespace) -> None:
+    def _index(self, claim: Claim, host: HostNamespace, *, is_claimed: bool) -> None:
         pair = (claim.cluster, claim.namespace)
-        self._duplicates.setdefault(pair, set()).add(host_namespace)
-        claims = self._by_cluster[claim.cluster]
-        if claim.namespace not in claims:
-            claims[claim.namespace] = host_namespace
-
-    def _withdraw(self, claim: Claim, host_namespace: HostNamespace) -> None:
-        pair = (claim.cluster, claim.namespace)
-        others = self._duplicates.get(pair, set())
-        others.discard(host_namespace)
-        if others:
-            self._by_cluster[claim.cluster][claim.namespace] = min(others)
+        hosts = self._hosts.setdefault(pair, {})
+        if is_claimed:
+            hosts.setdefault(host)
         else:
-            self._duplicates.pop(pair, None)
-            claims = self._by_cluster[claim.cluster]
+            hosts.pop(host, None)
+        claims = self._by_cluster[claim.cluster]
+        first = next(iter(hosts), None)
+        if first is None:
+            del self._hosts[pair]
             claims.pop(claim.namespace, None)
-            if not claims:
-                del self._by_cluster[claim.cluster]
+        elif claims.get(claim.namespace) != first:
+            claims[claim.namespace] = first
+        if not claims:
+            del self._by_cluster[claim.cluster]
 
 
 CLUSTER_INDEX = "virtual cluster"
