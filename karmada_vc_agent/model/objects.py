@@ -144,28 +144,21 @@ def values_at(obj: Any, path: str) -> Iterator[tuple[str, Any]]:
     path: keys joined by dots; `[]` after a key = every element of the list, `{}` = every value of
     the map (`spec.tasks[].template.spec`). Missing parts yield nothing.
     """
-    yield from _walk(obj, path.split("."), "")
+    matches = [("", obj)]
+    for step in path.split("."):
+        matches = [inner for match in matches for inner in _step(*match, step)]
+    yield from matches
 
 
-def _walk(obj: Any, steps: list[str], walked: str) -> Iterator[tuple[str, Any]]:
-    if not steps:
-        yield walked, obj
-        return
-    if not isinstance(obj, dict):
-        return
-    key, spread = steps[0], steps[0][-2:]
-    if spread in ("[]", "{}"):
-        key = key[:-2]
-    value = obj.get(key)
+def _step(walked: str, obj: Any, step: str) -> list[tuple[str, Any]]:
+    key, spread = (step[:-2], step[-2:]) if step.endswith(("[]", "{}")) else (step, "")
+    value = obj.get(key) if isinstance(obj, dict) else None
     here = f"{walked}.{key}" if walked else key
     if spread == "[]" and isinstance(value, list):
-        for index, element in enumerate(value):
-            yield from _walk(element, steps[1:], f"{here}[{index}]")
-    elif spread == "{}" and isinstance(value, dict):
-        for name, element in value.items():
-            yield from _walk(element, steps[1:], f'{here}["{name}"]')
-    elif spread not in ("[]", "{}") and value is not None:
-        yield from _walk(value, steps[1:], here)
+        return [(f"{here}[{index}]", element) for index, element in enumerate(value)]
+    if spread == "{}" and isinstance(value, dict):
+        return [(f'{here}["{name}"]', element) for name, element in value.items()]
+    return [] if spread or value is None else [(here, value)]
 
 
 def copy_object(obj: Any) -> Any:

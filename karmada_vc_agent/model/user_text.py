@@ -109,9 +109,8 @@ def listen_problem(address: str, *, may_be_off: bool = True) -> str | None:
     if address in ("", "0") or (colon and _is_port(port) and (not host or is_host(host))):
         return None
     advice = f"write host:port or :port (at most {_PORT_MAX})"
-    if may_be_off:
-        advice = f"write host:port, :port (at most {_PORT_MAX}), or 0 to disable it"
-    return f'"{address}" is not a valid address; {advice}'
+    off = ", or 0 to disable it" if may_be_off else ""
+    return f'"{address}" is not a valid address; {advice}{off}'
 
 
 def is_host(text: str) -> bool:
@@ -145,56 +144,45 @@ def load_yaml(text: bytes) -> Any:
             return None if document is None else loader.construct_document(document)
         finally:
             loader.dispose()
-    except yaml.MarkedYAMLError as error:
-        raise YamlError(f"not valid YAML: {_place(error)}{_what(error)}") from error
-    except yaml.reader.ReaderError as error:
-        problem = f"{error.reason} at position {error.position}"
-        raise YamlError(f"not valid YAML: {problem}") from error
-    except RecursionError as error:
-        raise YamlError("not valid YAML: nested too deeply") from error
     except YamlError:
         raise
-    except (yaml.YAMLError, ValueError) as error:  # such as an impossible date
-        raise YamlError(f"not valid YAML: {error}") from error
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # such as an impossible date
+        raise YamlError(f"not valid YAML: {_what(error)}") from error
 
 
 def _refuse_repeated_keys(document: Any) -> None:
-    """Raise YamlError for the first mapping with a duplicate key; `<<` may repeat one."""
+    """Raise YamlError for a duplicate key of a mapping; `<<` may repeat one."""
     seen: set[int] = set()
-    nodes = [] if document is None else [document]
+    nodes = [document]
     while nodes:
         node = nodes.pop()
         if id(node) in seen:  # an alias
             continue
         seen.add(id(node))
-        if isinstance(node, yaml.MappingNode):
-            _refuse_repeated(node)
-            nodes.extend(value for _, value in reversed(node.value))
-        elif isinstance(node, yaml.SequenceNode):
-            nodes.extend(reversed(node.value))
-
-
-def _refuse_repeated(mapping: yaml.MappingNode) -> None:
-    lines: dict[tuple[str, str], int] = {}
-    for key, _ in mapping.value:
-        if not isinstance(key, yaml.ScalarNode):
+        if isinstance(node, yaml.SequenceNode):
+            nodes += reversed(node.value)
+        if not isinstance(node, yaml.MappingNode):
             continue
-        line, name = key.start_mark.line + 1, (key.tag, key.value)
-        if name in lines:
-            raise YamlError(
-                f'line {line}: "{key.value}" is set twice, first in line {lines[name]}; '
-                "keep one of them"
-            )
-        lines[name] = line
+        nodes += (value for _, value in reversed(node.value))
+        lines: dict[tuple[str, str], int] = {}
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            line, name = key.start_mark.line + 1, (key.tag, key.value)
+            if name in lines:
+                problem = f'"{key.value}" is set twice, first in line {lines[name]}'
+                raise YamlError(f"line {line}: {problem}; keep one of them")
+            lines[name] = line
 
 
-def _place(error: yaml.MarkedYAMLError) -> str:
+def _what(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"{error.reason} at position {error.position}"
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return str(error)
     mark = error.problem_mark or error.context_mark
-    return f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-
-
-def _what(error: yaml.MarkedYAMLError) -> str:
-    return ", ".join(str(part) for part in (error.context, error.problem) if part)
+    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+    return place + ", ".join(str(part) for part in (error.context, error.problem) if part)
 
 
 LARGEST_FILE_MIB = 16

@@ -179,7 +179,11 @@ def enabled_controllers(text: str, also: Collection[str] = ()) -> frozenset[str]
             raise ValueError(
                 f'"{word.removeprefix("-")}" is not a controller, must be {either(CONTROLLERS)}'
             )
-    enabled = frozenset(name for name in CONTROLLERS if _is_enabled(name, words, also))
+    enabled = set()
+    for name, is_default in CONTROLLERS.items():
+        named = [word for word in words if word.removeprefix("-") == name]
+        if named[0] == name if named else _ALL in words and (is_default or name in also):
+            enabled.add(name)
     if not enabled:
         raise ValueError(f'"{text}" enables no controller; write * for those on by default')
     if WORK_STATUS in enabled and EXECUTION not in enabled:
@@ -187,16 +191,7 @@ def enabled_controllers(text: str, also: Collection[str] = ()) -> frozenset[str]
             f"{WORK_STATUS} reports and repairs only what {EXECUTION} applies; write "
             f'"-{EXECUTION},-{WORK_STATUS}" to disable both'
         )
-    return enabled
-
-
-def _is_enabled(name: str, words: list[str], also: Collection[str]) -> bool:
-    for word in words:
-        if word == name:
-            return True
-        if word == f"-{name}":
-            return False
-    return _ALL in words and (CONTROLLERS[name] or name in also)
+    return frozenset(enabled)
 
 
 def feature_gates(text: str) -> dict[str, bool]:
