@@ -18,28 +18,10 @@ from dataclasses import dataclass
 
 from karmada_vc_agent.cluster.hub_clusters import agent_of
 from karmada_vc_agent.cluster.virtual_clusters import Membership
+from karmada_vc_agent.kube import discovery, errors
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.codec import split_page
-from karmada_vc_agent.kube.discovery import (
-    Resource,
-    ServedApis,
-    is_absent,
-    is_aggregated,
-    is_allowed,
-    is_built_in,
-)
-from karmada_vc_agent.kube.errors import (
-    ApiError,
-    ExpiredError,
-    ForbiddenError,
-    KubeError,
-    Need,
-    NotFoundError,
-    NotServedError,
-    PageError,
-    UnauthorizedError,
-    UnreadableError,
-)
+from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.kube.reflector import PageSize, read_page
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.transport import check_version, decode_object
@@ -155,7 +137,7 @@ class NodeTrust:
         path, query = API_SERVERS
         try:
             pods = (await self._host.get(path, query)).get("items") or []
-        except KubeError as error:
+        except errors.KubeError as error:
             _log.debug(
                 "Cannot read the Pods of the host's API servers", extra={"reason": str(error)}
             )
@@ -198,7 +180,7 @@ async def unlabel_nodes(host: ApiClient, value: str) -> int:
     labelled = await host.get(_NODES, {"labelSelector": f"{MEMBERSHIP_LABEL}={value}"})
     names = [node["metadata"]["name"] for node in labelled.get("items") or ()]
     for name in names:
-        with suppress(NotFoundError):
+        with suppress(errors.NotFoundError):
             patch = {"metadata": {"labels": {MEMBERSHIP_LABEL: None}}}
             await host.merge_patch(f"{_NODES}/{name}", patch)
     return len(names)
@@ -256,7 +238,7 @@ class NodeLabelsController:
         if any(name and self.is_anothers(named.get(name, name)) for name in (desired, live)):
             return
         patch = {"metadata": {"labels": {MEMBERSHIP_LABEL: desired}}}
-        with suppress(NotFoundError):
+        with suppress(errors.NotFoundError):
             await self.host.merge_patch(f"{_NODES}/{node_name}", patch)
             _log.info(
                 "Labelled node" if desired else "Removed label of node",
@@ -265,7 +247,7 @@ class NodeLabelsController:
 
 
 _UNAVAILABLE = 503
-_OF_NO_KIND = (ExpiredError, PageError, UnauthorizedError)
+_OF_NO_KIND = (errors.ExpiredError, errors.PageError, errors.UnauthorizedError)
 """Errors that say nothing of a kind: a list that expires has more of it."""
 _NEVER = frozenset(("events", "componentstatuses", "bindings"))
 
@@ -300,14 +282,14 @@ async def labelled_objects(
     """
     query = {"labelSelector": selector}
     for resource in filter(wants, listed_resources(served)):
-        paths, need = [resource.path()], Need("list", resource.gvk.group, resource.plural)
-        if namespaces is not None and not await is_allowed(host, need):
+        paths, need = [resource.path()], errors.Need("list", resource.gvk.group, resource.plural)
+        if namespaces is not None and not await discovery.is_allowed(host, need):
             paths = [resource.path(name) for name in namespaces] if resource.namespaced else []
         for path in paths:
             try:
                 async for item in _listed(host, resource, path, query):
                     yield resource, item
-            except ApiError as error:
+            except errors.ApiError as error:
                 if namespaces is not None and not isinstance(error, _OF_NO_KIND):
                     continue
                 is_away = error.status == _UNAVAILABLE
@@ -328,22 +310,25 @@ async def objects_in(
         try:
             async for item in _listed(host, resource, resource.path(namespace), {}):
                 yield resource, item
-        except NotServedError as error:
+        except errors.NotServedError as error:
             await _check_absent(host, resource, error)
 
 
-async def _check_absent(host: ApiClient, resource: Resource, error: ApiError) -> None:
+async def _check_absent(host: ApiClient, resource: Resource, error: errors.ApiError) -> None:
     """Raise the error of a list unless its kind, and all objects of it, were removed meanwhile."""
-    if not (isinstance(error, NotServedError) and await is_absent(host, resource.path())):
+    if not (
+        isinstance(error, errors.NotServedError)
+        and await discovery.is_absent(host, resource.path())
+    ):
         raise error
 
 
 async def _is_of_another_server(host: ApiClient, resource: Resource) -> bool:
     """Return True for a kind of an aggregated server, which may be away alone, and say less."""
     try:
-        return await is_aggregated(host, resource)
-    except ForbiddenError:
-        return not is_built_in(resource.gvk.group)
+        return await discovery.is_aggregated(host, resource)
+    except errors.ForbiddenError:
+        return not discovery.is_built_in(resource.gvk.group)
 
 
 async def _listed(
@@ -360,10 +345,10 @@ async def _listed(
         try:
             head, items = split_page(content)
         except ValueError as error:
-            raise UnreadableError(f"the response is not a list: {error}") from error
+            raise errors.UnreadableError(f"the response is not a list: {error}") from error
         try:
             check_version(dig(head, "metadata", "resourceVersion"))
-        except UnreadableError:
+        except errors.UnreadableError:
             if not await _is_of_another_server(host, resource):
                 raise
         size.received(len(items), len(content))

@@ -35,6 +35,7 @@ from karmada_vc_agent.kube.controller import NotReadyError, Signal
 from karmada_vc_agent.kube.errors import AlreadyExistsError, KubeError, NotFoundError
 from karmada_vc_agent.kube.flows import SharedLock, retry_on
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import (
     Object,
     annotations_of,
@@ -45,11 +46,6 @@ from karmada_vc_agent.model.objects import (
     uid_of,
 )
 from karmada_vc_agent.model.user_text import one_line
-from karmada_vc_agent.model.vocabulary import (
-    AGENT_ANNOTATION,
-    NAME_FIELD,
-    PRESERVE_ANNOTATION,
-)
 
 T = TypeVar("T")
 
@@ -200,7 +196,7 @@ def agent_id(namespace: str, name: str) -> str:
 
 def agent_of(cluster: Object | None) -> str:
     """Return the agent that serves a Cluster, or "" where it does not say."""
-    return annotations_of(cluster or {}).get(AGENT_ANNOTATION, "")
+    return annotations_of(cluster or {}).get(vocabulary.AGENT_ANNOTATION, "")
 
 
 def version_of(cluster: Object) -> str:
@@ -233,7 +229,7 @@ async def find_cluster(hub: ApiClient, name: str) -> Object | None:
 
     By a list: `leave` removes the right to get a Cluster by its name, and a denial is no absence.
     """
-    answer = await hub.get(CLUSTERS_PATH, {"fieldSelector": f"{NAME_FIELD}={name}"})
+    answer = await hub.get(CLUSTERS_PATH, {"fieldSelector": f"{vocabulary.NAME_FIELD}={name}"})
     clusters = maps_at(answer, "items")
     return next((each for each in clusters if each["metadata"]["name"] == name), None)
 
@@ -341,7 +337,7 @@ class HubClusters:
 
     def preserves(self, name: str) -> bool:
         """Return True if what the Works of our Cluster made is to stay when they are deleted."""
-        return annotations_of(self.ours(name) or {}).get(PRESERVE_ANNOTATION) == "true"
+        return annotations_of(self.ours(name) or {}).get(vocabulary.PRESERVE_ANNOTATION) == "true"
 
     def is_deleting(self, name: str) -> bool:
         """Return True if our Cluster has a deletion mark."""

@@ -19,12 +19,6 @@ from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, uid_of
 from karmada_vc_agent.model.user_text import JOIN_OF_THIS_VERSION
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.model.vocabulary import (
-    LEASE_HOLDER_ANNOTATION,
-    LEASE_NAMESPACE,
-    NAME_FIELD,
-    cluster_of_execution_namespace,
-)
 
 
 @dataclass
@@ -103,10 +97,10 @@ class MissingRights:
     def _concerned(self, server: str, need: Need) -> str:
         """Return the virtual cluster that alone needs something, or _ALL, or _NONE."""
         if server == HUB:
-            if cluster := cluster_of_execution_namespace(need.namespace):
+            if cluster := vocabulary.cluster_of_execution_namespace(need.namespace):
                 return cluster
             kind = need.resource.partition("/")[0]
-            is_lease = kind == "leases" and need.namespace == LEASE_NAMESPACE
+            is_lease = kind == "leases" and need.namespace == vocabulary.LEASE_NAMESPACE
             if (kind == "clusters" or is_lease) and need.name in set(self.names):
                 return need.name
         elif need.namespace:
@@ -128,7 +122,7 @@ async def check_apart_from_tenants(
     """
     if not node:
         return
-    listed = await host.get("/api/v1/nodes", {"fieldSelector": f"{NAME_FIELD}={node}"})
+    listed = await host.get("/api/v1/nodes", {"fieldSelector": f"{vocabulary.NAME_FIELD}={node}"})
     for live in listed.get("items") or ():
         labels = labels_of(live)
         owner = next((vc.name for vc in virtual_clusters if vc.selects(node, labels)), None)
@@ -221,7 +215,7 @@ class ClusterLeaseController:
             lease = await self._read_or_create(cluster)
             self._check_time(name, lease)
             self.on_skew(name, seconds_ahead(lease, self.now()))
-        self.lead.observe_holder(annotations_of(lease).get(LEASE_HOLDER_ANNOTATION))
+        self.lead.observe_holder(annotations_of(lease).get(vocabulary.LEASE_HOLDER_ANNOTATION))
         if not self.lead.may_report():
             return requeue
         renewed = self._renewed(lease, cluster)
@@ -243,7 +237,7 @@ class ClusterLeaseController:
         if not self.lead.may_report():
             return
         annotations = dict(annotations_of(lease))
-        annotations.pop(LEASE_HOLDER_ANNOTATION, None)
+        annotations.pop(vocabulary.LEASE_HOLDER_ANNOTATION, None)
         released = {**lease, "metadata": {**lease["metadata"], "annotations": annotations}}
         with suppress(ConflictError, ForbiddenError, NotFoundError):
             await self.hub.replace(f"{LEASES_PATH}/{name}", released)
@@ -285,7 +279,7 @@ class ClusterLeaseController:
         if metadata.pop("managedFields", None):
             # The server drops them, for good: half a KB in each renewal and answer.
             metadata["managedFields"] = [{}]
-        holder = {LEASE_HOLDER_ANNOTATION: self.lead.identity}
+        holder = {vocabulary.LEASE_HOLDER_ANNOTATION: self.lead.identity}
         metadata["annotations"] = {**annotations_of(lease), **holder}
         if not metadata.get("ownerReferences"):
             owner = {"apiVersion": vocabulary.CLUSTER_API, "kind": "Cluster"}

@@ -16,11 +16,7 @@ from karmada_vc_agent.cluster.hub_clusters import (
     digest,
     version_of,
 )
-from karmada_vc_agent.cluster.rules.cluster_objects import (
-    cluster_changes,
-    new_cluster,
-    served_by_another,
-)
+from karmada_vc_agent.cluster.rules import cluster_objects
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters, selects_the_same
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
@@ -356,7 +352,7 @@ class RegistrationController:
             record = await self.state.remember_deleted(name, marked, record.settings)
         settings = settings_digest(vc)
         if (rival := self.clusters.other_agent(name)) is not None:
-            return self._refused(name, served_by_another(name, rival))
+            return self._refused(name, cluster_objects.served_by_another(name, rival))
         if (cluster := self.clusters.ours(name)) is not None:
             return await self._maintain(vc, cluster, record, settings)
         if self.clusters.conflicting_cluster(name) is not None:
@@ -383,7 +379,7 @@ class RegistrationController:
         _log.info("Registering", extra={"virtual_cluster": vc.name})
         access = await self.access_of(vc)
         try:
-            cluster = new_cluster(
+            cluster = cluster_objects.new_cluster(
                 vc, self.clusters.id_of(vc.name), self.clusters.agent, self.clusters.host, access
             )
             created = await self.hub.create(CLUSTERS_PATH, cluster)
@@ -404,7 +400,7 @@ class RegistrationController:
             return None
         self._once.ended(vc.name)
         self.registrations.reregister.discard(vc.name)  # not after a later deletion
-        changes = cluster_changes(
+        changes = cluster_objects.cluster_changes(
             cluster,
             vc,
             self.clusters.agent,

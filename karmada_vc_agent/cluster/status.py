@@ -8,11 +8,7 @@ from datetime import datetime, timedelta
 
 from cachetools import LRUCache
 
-from karmada_vc_agent.cluster.host_objects import (
-    PENDING_BY_NAMESPACE,
-    PENDING_BY_SELECTOR,
-    PODS_BY_NODE,
-)
+from karmada_vc_agent.cluster import host_objects
 from karmada_vc_agent.cluster.hub_clusters import (
     CLUSTERS_PATH,
     STATUS,
@@ -24,31 +20,18 @@ from karmada_vc_agent.cluster.hub_clusters import (
     version_of,
 )
 from karmada_vc_agent.cluster.rules import cluster_objects
-from karmada_vc_agent.cluster.rules.conditions import (
-    NODES_REACHABLE,
-    READY,
-    Condition,
-    Thresholds,
-    count_nodes,
-    is_online,
-    nodes_reachable,
-    observed_ready,
-    ready_with,
-)
+from karmada_vc_agent.cluster.rules import conditions as rules
+from karmada_vc_agent.cluster.rules.conditions import NODES_REACHABLE, READY, Condition, Thresholds
 from karmada_vc_agent.cluster.virtual_clusters import Claims, Membership, Scopes
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.discovery import Discovery, HealthProbe, ServedApis
 from karmada_vc_agent.kube.errors import KubeError, NotFoundError
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.core import Pod
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, merge_patch, timestamp
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.model.vocabulary import (
-    CLUSTER_FINALIZER,
-    HUB_CONTACT_ANNOTATION,
-    OBSERVED_AT_ANNOTATION,
-)
 from karmada_vc_agent.translation.kind_policy import (
     ClusterScopedKinds,
     hidden_from_api_enablements,
@@ -119,7 +102,9 @@ class HostStatus:
         nodes = self.membership.nodes_of(vc.name)
         models = (dig(cluster, "spec", "resourceModels") or []) if self.with_models else []
         on_nodes = [
-            pod for node in nodes for pod in self.pods.by_index(PODS_BY_NODE, node.metadata.name)
+            pod
+            for node in nodes
+            for pod in self.pods.by_index(host_objects.PODS_BY_NODE, node.metadata.name)
         ]
         return {
             "nodeSummary": cluster_objects.node_summary(nodes),
@@ -131,12 +116,12 @@ class HostStatus:
     def _pending(self, vc: VirtualCluster) -> list[Pod]:
         """Return unscheduled pods of the claimed namespaces, or that select these nodes."""
         key, value = next(iter(vc.required_selector.items()))
-        pods = self.pods.by_index(PENDING_BY_SELECTOR, f"{key}={value}")
+        pods = self.pods.by_index(host_objects.PENDING_BY_SELECTOR, f"{key}={value}")
         selecting = [
             p for p in pods if vc.required_selector.items() <= p.spec.node_selector.items()
         ]
         for namespace in self.claims.of(vc.name).values():
-            selecting += self.pods.by_index(PENDING_BY_NAMESPACE, namespace)
+            selecting += self.pods.by_index(host_objects.PENDING_BY_NAMESPACE, namespace)
         unique = {(pod.metadata.namespace, pod.metadata.name): pod for pod in selecting}
         return list(unique.values())
 
@@ -215,7 +200,7 @@ class ReachableNodes:
         return judged
 
     def _seen(self, name: str) -> Condition:
-        return nodes_reachable(*count_nodes(self.membership.nodes_of(name)))
+        return rules.nodes_reachable(*rules.count_nodes(self.membership.nodes_of(name)))
 
 
 FINALIZER_WAIT = Requeue(1.0)
@@ -277,7 +262,7 @@ class ClusterStatusController:
             if vc is None or self.clusters.is_listed(name):
                 self.scopes.end(name)  # also what was kept since it ended
             return None
-        if CLUSTER_FINALIZER not in (cluster["metadata"].get("finalizers") or ()):
+        if vocabulary.CLUSTER_FINALIZER not in (cluster["metadata"].get("finalizers") or ()):
             return FINALIZER_WAIT
         if not self.may_report():
             self.contact.forget(name)
@@ -293,7 +278,7 @@ class ClusterStatusController:
             return Requeue(self.frequency_s)
         http_status = await self.host.probe.status()
         is_in_doubt = self.host.client.history.is_in_doubt
-        observed = _IN_DOUBT if is_in_doubt else observed_ready(http_status)
+        observed = _IN_DOUBT if is_in_doubt else rules.observed_ready(http_status)
         host = self.judgements.judge(name, observed, self.thresholds, self.clock.monotonic())
         is_up = host["status"] == "True"
         status = live
@@ -305,7 +290,7 @@ class ClusterStatusController:
             status = cluster_objects.compose_cluster_status(
                 live, fields, conditions, self.clock.now()
             )
-        elif is_online(http_status) or not is_up:
+        elif rules.is_online(http_status) or not is_up:
             ready = _with_nodes(host, self.reachable.of(name), vc, cluster)
             status = cluster_objects.with_conditions(live, [ready], self.clock.now())
         if status is not live:
@@ -360,9 +345,12 @@ class ClusterStatusController:
         now = self.clock.now()
         silent_s = self.contact.silent_s(name)
         if silent_s is None:
-            return {OBSERVED_AT_ANNOTATION: now}
+            return {vocabulary.OBSERVED_AT_ANNOTATION: now}
         last = datetime.fromisoformat(now) - timedelta(seconds=silent_s)
-        return {OBSERVED_AT_ANNOTATION: now, HUB_CONTACT_ANNOTATION: timestamp(last)}
+        return {
+            vocabulary.OBSERVED_AT_ANNOTATION: now,
+            vocabulary.HUB_CONTACT_ANNOTATION: timestamp(last),
+        }
 
 
 def _with_nodes(
@@ -373,7 +361,7 @@ def _with_nodes(
     While it is not Ready the hub removes its Works, before their objects are (contract 1.9).
     """
     is_deleting = bool(cluster["metadata"].get("deletionTimestamp"))
-    return ready_with(host, nodes, when_unreachable=vc.ready_when_unreachable or is_deleting)
+    return rules.ready_with(host, nodes, when_unreachable=vc.ready_when_unreachable or is_deleting)
 
 
 _IN_DOUBT = READY.false(

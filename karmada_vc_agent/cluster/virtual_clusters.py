@@ -23,32 +23,16 @@ from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import ForbiddenError, UnreachableError
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model import vocabulary
+from karmada_vc_agent.model import objects, vocabulary
 from karmada_vc_agent.model.core import Node, Taint
-from karmada_vc_agent.model.objects import (
-    NAMESPACE,
-    GroupVersionKind,
-    Object,
-    annotations_of,
-    dig,
-    gvk_of,
-    labels_of,
-)
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, dig, labels_of
 from karmada_vc_agent.model.virtual_cluster import (
     ClaimedNamespaces,
     HostNamespace,
     VirtualCluster,
     VirtualNamespace,
 )
-from karmada_vc_agent.model.vocabulary import (
-    AGENT_LABEL,
-    CLUSTER_LABEL,
-    HOLD_ANNOTATION,
-    NAMESPACE_LABEL,
-    NODE_SELECTOR_ANNOTATION,
-    RELEASING_ANNOTATION,
-    is_ours,
-)
+from karmada_vc_agent.model.vocabulary import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.translation.namespace_defaults import POD_SECURITY_LABEL, has_our_pod_security
 from karmada_vc_agent.translation.placement import common_taints
 
@@ -348,7 +332,8 @@ def phase_of(live: Object | None, agent: str) -> Phase:
         return Phase.UNCLAIMED
     if live["metadata"].get("deletionTimestamp"):
         return Phase.TERMINATING
-    return Phase.RELEASING if RELEASING_ANNOTATION in annotations_of(live) else Phase.CLAIMED
+    is_releasing = vocabulary.RELEASING_ANNOTATION in annotations_of(live)
+    return Phase.RELEASING if is_releasing else Phase.CLAIMED
 
 
 def claim_of(host_namespace: Object) -> Claim | None:
@@ -362,15 +347,17 @@ def claim_of(host_namespace: Object) -> Claim | None:
 
 def unclaim(live: Object) -> Object:
     """Return the merge patch that removes everything that we and Karmada set on a namespace."""
-    also = {NODE_SELECTOR_ANNOTATION} | (
-        {POD_SECURITY_LABEL} if has_our_pod_security(live) else set()
-    )
+    also = {vocabulary.NODE_SELECTOR_ANNOTATION}
+    if has_our_pod_security(live):
+        also.add(POD_SECURITY_LABEL)
 
-    def removed(keys: Iterable[str]) -> Object:
-        return {k: None for k in keys if is_ours(k) or vocabulary.is_karmada_key(k) or k in also}
+    def is_removed(key: str) -> bool:
+        return vocabulary.is_ours(key) or vocabulary.is_karmada_key(key) or key in also
 
-    labels, annotations = removed(labels_of(live)), removed(annotations_of(live))
-    return {"metadata": {"labels": labels, "annotations": annotations}}
+    of = {"labels": labels_of(live), "annotations": annotations_of(live)}
+    return {
+        "metadata": {name: dict.fromkeys(filter(is_removed, keys)) for name, keys in of.items()}
+    }
 
 
 def claims_in(old: Object | None, new: Object | None) -> list[Claim]:
@@ -399,7 +386,7 @@ class HeldError(ForbiddenError):
 
 def hold_of(namespace: Object | None) -> str | None:
     """Return why a host namespace is held, None if it is not."""
-    text = annotations_of(namespace or {}).get(HOLD_ANNOTATION, "")
+    text = annotations_of(namespace or {}).get(vocabulary.HOLD_ANNOTATION, "")
     return None if text in ("", "false") else text[:REASON_AT_MOST]
 
 
@@ -468,7 +455,7 @@ class Claims:
         administrators.
         """
         namespace = obj["metadata"].get("namespace") or ""
-        live = obj if gvk_of(obj) == NAMESPACE else self.store.get("", namespace)
+        live = obj if objects.gvk_of(obj) == objects.NAMESPACE else self.store.get("", namespace)
         claim = self._own(live)
         return live is None or (claim is not None and claim.cluster == cluster)
 
