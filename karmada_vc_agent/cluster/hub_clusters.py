@@ -512,18 +512,12 @@ class AgentState:
         """Return what else is stored under a key, "" if nothing."""
         return self._values.get(key, "")
 
-    async def write(self, key: str, value: str) -> None:
-        """Store a value; sends no request if it is unchanged. Raises KubeError."""
+    async def write(self, key: str, value: str | None) -> None:
+        """Store a value, None = drop it; sends no request if it is unchanged. Raises KubeError."""
         if self._values.get(key) != value:
             await self._put(key, value)
 
-    async def erase(self, key: str) -> None:
-        """Drop a value; sends no request if there is none. Raises KubeError."""
-        if key in self._values:
-            await self._put(key, None)
-
     async def _put(self, key: str, value: str | None) -> None:
-        """Store a value, None = drop it."""
         async with self._lock:
             await self._patch({key: value})
             self._values.pop(key, None)

@@ -1,7 +1,6 @@
 """Where virtual clusters are defined, and their registration on the hub."""
 
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -160,12 +159,13 @@ class Origin:
 class Origins:
     """Origins by virtual cluster, and what was discovered but is not served.
 
-    source: of the settings, `nodeGroups`. changed: a virtual cluster whose origin changed.
+    source: of the settings, `nodeGroups`. changed: a virtual cluster whose origin changed. refused:
+    (source, virtual cluster) -> why it is not served as discovered.
     """
 
     def __init__(self) -> None:
         self._origins: dict[str, tuple[str, Origin]] = {}
-        self._refused: dict[tuple[str, str], str] = {}
+        self.refused: dict[tuple[str, str], str] = {}
         self.changed: Signal[[str]] = Signal()
 
     def of(self, cluster: str) -> Origin | None:
@@ -184,18 +184,10 @@ class Origins:
 
     def refuse(self, source: str, cluster: str, problem: str) -> bool:
         """Record why one is not served as discovered, "" if it is; return True if that is new."""
-        before = self._refused.pop((source, cluster), "")
+        before = self.refused.pop((source, cluster), "")
         if problem:
-            self._refused[source, cluster] = problem
+            self.refused[source, cluster] = problem
         return problem != before
-
-    def refusals(self) -> list[str]:
-        """Return why what was discovered is not served, each in a text."""
-        return list(self._refused.values())
-
-    def refused(self) -> Mapping[str, int]:
-        """Return how many are not served: source -> number."""
-        return Counter(source for source, _ in self._refused)
 
 
 class LiveSettings:

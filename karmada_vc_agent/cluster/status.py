@@ -290,7 +290,7 @@ class ClusterStatusController:
             status = cluster_objects.compose_cluster_status(
                 live, fields, conditions, self.clock.now()
             )
-        elif rules.is_online(http_status) or not is_up:
+        elif (http_status or 0) // 100 == 2 or not is_up:
             ready = _with_nodes(host, self.reachable.of(name), vc, cluster)
             status = cluster_objects.with_conditions(live, [ready], self.clock.now())
         if status is not live:

@@ -214,8 +214,11 @@ class Membership:
         vcs = self._virtual_clusters.values() if new is not None else ()
         after = tuple(vc.name for vc in vcs if vc.selects(name, labels))
         self._claim(name, before, after)
-        if before == after and old is not None and new is not None and _is_same(old, new):
-            return
+        if before == after and old is not None and new is not None:
+            # Most updates are heartbeats, which change nothing that is reported.
+            is_labelled_alike = old.metadata.labels == new.metadata.labels
+            if old.status == new.status and old.spec == new.spec and is_labelled_alike:
+                return
         for cluster in dict.fromkeys((*before, *after)):
             self.changed.emit(cluster)
 
@@ -252,15 +255,6 @@ class Membership:
 def selects_the_same(old: VirtualCluster, new: VirtualCluster) -> bool:
     """Return True if no node moves; many may change at once, and nodes are many."""
     return (old.node_selector, old.node_names) == (new.node_selector, new.node_names)
-
-
-def _is_same(old: Node, new: Node) -> bool:
-    """Return True if nothing that is reported changed; most updates are heartbeats."""
-    return (
-        old.status == new.status
-        and old.spec == new.spec
-        and old.metadata.labels == new.metadata.labels
-    )
 
 
 K = TypeVar("K", bound=Hashable)
@@ -419,17 +413,9 @@ class Claims:
         """Return the virtual clusters that have claims, in the settings or not."""
         return list(self._by_cluster)
 
-    def is_empty(self) -> bool:
-        """Return True if there is no claim, including virtual clusters not in the settings."""
-        return not self._by_cluster
-
-    def phase(self, host_namespace: str) -> Phase:
-        """Return the phase of a host namespace, as far as is cached."""
-        return phase_of(self.store.get("", host_namespace), self._agent)
-
-    def phase_of(self, live: Object) -> Phase:
-        """Return the phase of a host Namespace object."""
-        return phase_of(live, self._agent)
+    def phase(self, host_namespace: str, live: Object | None = None) -> Phase:
+        """Return the phase of a host namespace, by its live object or as far as is cached."""
+        return phase_of(live or self.store.get("", host_namespace), self._agent)
 
     def on(self, host_namespace: str) -> Claim | None:
         """Return our claim on a host namespace, effective or not, or None."""

@@ -178,17 +178,13 @@ def put(obj: Object, value: Any, *path: str) -> Object:
 
     Missing dicts on the way are created. Raises ValueError if a parent is not a dict.
     """
-    return _put(obj, value, path, 0)
-
-
-def _put(obj: Any, value: Any, path: tuple[str, ...], depth: int) -> Object:
-    if obj is None:
-        obj = {}
-    if not isinstance(obj, dict):
-        raise ValueError(f"{'.'.join(path[:depth])} is {type(obj).__name__}, not a map")  # noqa: TRY004
-    step = path[depth]
-    last = depth == len(path) - 1
-    return {**obj, step: value if last else _put(obj.get(step), value, path, depth + 1)}
+    step, rest = path[0], path[1:]
+    if rest:
+        parent = {} if obj.get(step) is None else obj[step]
+        if not isinstance(parent, dict):
+            raise ValueError(f"{step} is {type(parent).__name__}, not a map")
+        value = put(parent, value, *rest)
+    return {**obj, step: value}
 
 
 def drop(obj: Object, *path: str) -> Object:

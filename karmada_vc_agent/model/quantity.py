@@ -72,16 +72,6 @@ class Quantity:
     nano: int
     notation: Notation = "DecimalSI"
 
-    @property
-    def whole(self) -> int:
-        """Return whole units, rounded away from zero and clamped to 64 bits."""
-        return _scale_down(self.nano, _NANO)
-
-    @property
-    def milli(self) -> int:
-        """Return thousandths, rounded away from zero and clamped to 64 bits."""
-        return _scale_down(self.nano, _MILLI_IN_NANO)
-
     def __add__(self, other: "Quantity") -> "Quantity":
         """Add exactly; the format is that of the first addend that is not zero."""
         return Quantity(self.nano + other.nano, self.notation if self.nano else other.notation)
@@ -138,13 +128,40 @@ def read(raw: Raw) -> Quantity | None:
 
 
 def whole_units(raw: Raw) -> int:
-    """Parse a quantity and return whole units, rounded away from zero."""
-    return parse(raw).whole
+    """Parse a quantity; return whole units, rounded away from zero and clamped to 64 bits."""
+    return _scale_down(parse(raw).nano, _NANO)
 
 
 def milli_units(raw: Raw) -> int:
-    """Parse a quantity and return thousandths, rounded away from zero."""
-    return parse(raw).milli
+    """Parse a quantity; return thousandths, likewise."""
+    return _scale_down(parse(raw).nano, _MILLI_IN_NANO)
+
+
+_BINARY = ("memory", "ephemeral-storage", "hugepages-")
+_COUNTED = re.compile(
+    r"cpu|pods|memory|ephemeral-storage|(hugepages|attachable-volumes)-.*|.*kubernetes\.io/.*"
+    r"|(?!requests\.).*/.*",
+    re.DOTALL,
+)
+"""Names of resources whose requests Karmada counts: not `storage`, nor others without a domain."""
+
+
+@lru_cache(maxsize=1024)
+def is_counted(name: str) -> bool:
+    """Return True if Karmada counts requests of this resource (contract 4.4)."""
+    return _COUNTED.fullmatch(name) is not None
+
+
+def in_unit(name: str, raw: Raw) -> int:
+    """Return how much of a resource a quantity is: milli-cores, else whole units, rounded up."""
+    return milli_units(raw) if name == "cpu" else whole_units(raw)
+
+
+def of_unit(name: str, amount: int) -> Quantity:
+    """Return the reverse of `in_unit`, in Karmada's format."""
+    if name == "cpu":
+        return of_milli(amount)
+    return of_whole(amount, "BinarySI" if name.startswith(_BINARY) else "DecimalSI")
 
 
 def approximate(raw: Raw) -> float:

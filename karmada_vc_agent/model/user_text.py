@@ -106,7 +106,8 @@ def listen_problem(address: str, *, may_be_off: bool = True) -> str | None:
     may_be_off: the message suggests `0`, too.
     """
     host, colon, port = address.rpartition(":")
-    if address in ("", "0") or (colon and _is_port(port) and (not host or is_host(host))):
+    is_port = port.isascii() and port.isdigit() and int(port) <= _PORT_MAX
+    if address in ("", "0") or (colon and is_port and (not host or is_host(host))):
         return None
     advice = f"write host:port or :port (at most {_PORT_MAX})"
     off = ", or 0 to disable it" if may_be_off else ""
@@ -120,10 +121,6 @@ def is_host(text: str) -> bool:
     if text.replace(".", "").isdigit():
         return plain_address(text) is not None
     return _HOST.fullmatch(text) is not None
-
-
-def _is_port(text: str) -> bool:
-    return text.isascii() and text.isdigit() and int(text) <= _PORT_MAX
 
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -136,7 +136,7 @@ class Service:
         return {
             "lists": f"waiting for the first list of {', '.join(lists)}" if lists else None,
             "agents": self._check_other_agents(),
-            "found": _note(common.origins.refusals()),
+            "found": _note(list(common.origins.refused.values())),
             "rights": missing.of_all() or _note(missing.warnings()),
             "checkpoint": checkpoint.warning() if checkpoint is not None else None,
             "writes": _note(

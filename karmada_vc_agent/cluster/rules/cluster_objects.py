@@ -1,10 +1,8 @@
 """Compose Clusters, and their status (contract 1.1, 4.1, 4.4)."""
 
-import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -32,33 +30,7 @@ from karmada_vc_agent.model.vocabulary import AGENT_ANNOTATION, HOST_LABEL
 Totals = dict[str, int]
 """Resource name -> amount: cpu in milli-cores, everything else in whole units."""
 
-CPU = "cpu"
 PODS = "pods"
-
-_BINARY = ("memory", "ephemeral-storage", "hugepages-")
-_COUNTED = re.compile(
-    r"cpu|pods|memory|ephemeral-storage|(hugepages|attachable-volumes)-.*|.*kubernetes\.io/.*"
-    r"|(?!requests\.).*/.*",
-    re.DOTALL,
-)
-"""Names of resources whose requests Karmada counts: not `storage`, nor others without a domain."""
-
-
-def summarize_resources(
-    nodes: Iterable[Node], pods_on_nodes: Iterable[Pod], pending_pods: Iterable[Pod]
-) -> Object:
-    """Return resourceSummary without allocatableModelings; empty lists are omitted.
-
-    nodes: all of the virtual cluster, ready or not. pods_on_nodes: every pod bound to one of them;
-    finished ones are not counted. pending_pods: its pods without a node, any phase.
-    Source: contract 4.4.
-    """
-    summary = {
-        "allocatable": sum_allocatable(nodes),
-        "allocating": resource_list(sum_requests(pending_pods)),
-        "allocated": resource_list(sum_requests(p for p in pods_on_nodes if not p.is_finished)),
-    }
-    return _filled(summary)
 
 
 def sum_allocatable(nodes: Iterable[Node]) -> dict[str, str]:
@@ -111,36 +83,27 @@ def sum_requests(pods: Iterable[Pod]) -> Totals:
 
 def resource_list(totals: Totals) -> dict[str, str]:
     """Return totals as quantities in Karmada's format, positive ones only."""
-    return {name: str(_quantity(name, totals[name])) for name in sorted(totals) if totals[name] > 0}
+    counted = sorted(name for name, amount in totals.items() if amount > 0)
+    return {name: str(quantity.of_unit(name, totals[name])) for name in counted}
 
 
 def in_unit(name: str, raw: Raw) -> int:
     """Return a quantity in the unit of `Totals`, rounded up; 0 if it is invalid."""
     try:
-        return quantity.milli_units(raw) if name == CPU else quantity.whole_units(raw)
+        return quantity.in_unit(name, raw)
     except ValueError:
         return 0
 
 
-@lru_cache(maxsize=1024)
-def is_counted(name: str) -> bool:
-    """Return True if Karmada counts requests of this resource (contract 4.4)."""
-    return _COUNTED.fullmatch(name) is not None
-
-
 def _amounts(requests: dict[str, Raw]) -> Iterator[tuple[str, int]]:
-    return ((name, in_unit(name, raw)) for name, raw in requests.items() if is_counted(name))
+    return (
+        (name, in_unit(name, raw)) for name, raw in requests.items() if quantity.is_counted(name)
+    )
 
 
 def _add(totals: Totals, requests: dict[str, Raw]) -> None:
     for name, amount in _amounts(requests):
         totals[name] = totals.get(name, 0) + amount
-
-
-def _quantity(name: str, amount: int) -> Quantity:
-    if name == CPU:
-        return quantity.of_milli(amount)
-    return quantity.of_whole(amount, "BinarySI" if name.startswith(_BINARY) else "DecimalSI")
 
 
 def allocatable_modelings(
@@ -178,7 +141,11 @@ def _grade(minimums: dict[str, list[int]], node: Node, pods: list[Pod]) -> int:
 
     def available(name: str) -> int:
         offered = quantity.read(allocatable.get(name) or "")
-        return 0 if offered is None else offered.nano - _quantity(name, requested.get(name, 0)).nano
+        return (
+            0
+            if offered is None
+            else offered.nano - quantity.of_unit(name, requested.get(name, 0)).nano
+        )
 
     return min(bisect_right(steps, available(name)) - 1 for name, steps in minimums.items())
 
@@ -371,18 +338,24 @@ def resource_summary(
     resource_models: Sequence[Object],
     quota: Mapping[str, str] | None = None,
 ) -> Object:
-    """Return resourceSummary, with allocatableModelings if the Cluster has models.
+    """Return resourceSummary; empty lists are omitted.
 
+    nodes: all of the virtual cluster, ready or not. pods_on_nodes: every pod bound to one of them;
+    finished ones are not counted. pending_pods: its pods without a node, any phase.
     resource_models: spec.resourceModels of the Cluster. quota: of the virtual cluster; it caps
-    allocatable, and removes the modelings, since Karmada ignores allocatable next to them (contract
-    4.5).
+    allocatable, and removes the modelings, since Karmada ignores allocatable next to them.
+    Source: contract 4.4, 4.5.
     """
-    summary = summarize_resources(nodes, pods_on_nodes, pending_pods)
-    if quota:
-        allocatable = within_quota(summary.get("allocatable") or {}, quota)
-        return {**summary, "allocatable": allocatable} if allocatable else summary
-    modelings = allocatable_modelings(resource_models, nodes, pods_on_nodes)
-    return {**summary, "allocatableModelings": modelings} if modelings else summary
+    allocated = sum_requests(pod for pod in pods_on_nodes if not pod.is_finished)
+    summary: Object = {
+        "allocatable": within_quota(sum_allocatable(nodes), quota or {}),
+        "allocating": resource_list(sum_requests(pending_pods)),
+        "allocated": resource_list(allocated),
+    }
+    if not quota:
+        modelings = allocatable_modelings(resource_models, nodes, pods_on_nodes)
+        summary["allocatableModelings"] = modelings
+    return _filled(summary)
 
 
 _NANO = 1e9

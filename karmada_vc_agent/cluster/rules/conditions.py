@@ -133,17 +133,12 @@ Its status as observed last, and when that changed last, on the clock of `now_s`
 """
 
 
-def is_online(http_status: int | None) -> bool:
-    """Return True if the host answered its health probe with a 2xx.
+def observed_ready(http_status: int | None) -> Condition:
+    """Return the Ready condition for the result of a probe of the host (contract 4.2).
 
     http_status: of /readyz (of /healthz if that is 404), None if the request failed.
     """
-    return http_status is not None and 200 <= http_status < 300
-
-
-def observed_ready(http_status: int | None) -> Condition:
-    """Return the Ready condition for the result of a probe of the host (contract 4.2)."""
-    if not is_online(http_status):
+    if http_status is None or http_status // 100 != 2:
         return READY.false("ClusterNotReachable", "cluster is not reachable")
     if http_status != 200:
         message = "cluster is reachable but health endpoint responded without ok"
