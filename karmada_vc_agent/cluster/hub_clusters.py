@@ -266,14 +266,12 @@ class HubClusters:
         self._judgements = judgements
         self._host_uid = host_uid
         self._names = names
-        self._marked: LRUCache[str, str] = LRUCache(REMEMBERED)
+        self.marked: LRUCache[str, str] = LRUCache(REMEMBERED)
+        """Virtual cluster -> uid of its Cluster that was last seen with a deletion mark, which may
+        be deleted before its reconciliation."""
         self.has_listed: Callable[[str], bool] = lambda _: True
         """Returns True once the hub has reported whether there is a Cluster of a name."""
         store.add_handler(self._changed)
-
-    def is_listed(self, name: str) -> bool:
-        """Return True once the hub has listed the Cluster of a name, if there is one."""
-        return self.store.is_synced and self.has_listed(name)
 
     def id_of(self, name: str) -> str:
         """Return the id of a virtual cluster, whether it is served or not."""
@@ -310,8 +308,7 @@ class HubClusters:
 
     def created_at(self, name: str) -> str:
         """Return when the Cluster was created, or ""."""
-        cluster = self.ours(name)
-        return str(cluster["metadata"].get("creationTimestamp") or "") if cluster else ""
+        return str(dig(self.ours(name), "metadata", "creationTimestamp") or "")
 
     def is_ready(self, name: str) -> bool:
         """Return True if our Cluster is Ready: by our own judgement, if it is ours to judge."""
@@ -321,19 +318,11 @@ class HubClusters:
         conditions = dig(cluster, "status", "conditions") or []
         return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
-    def marked(self, name: str) -> str:
-        """Return the uid of our Cluster that was seen with a deletion mark last, or "".
-
-        Recorded as it is reported: the Cluster may be deleted before its reconciliation.
-        """
-        return self._marked.get(name, "")
-
     def _changed(self, _old: Object | None, new: Object | None) -> None:
-        if new is None or not new["metadata"].get("deletionTimestamp"):
-            return
-        name = new["metadata"]["name"]
-        if name in self._names and self._is_of_this_host(new):
-            self._marked[name] = uid_of(new)
+        name = dig(new, "metadata", "name")
+        is_marked = bool(dig(new, "metadata", "deletionTimestamp"))
+        if is_marked and name in self._names and self._is_of_this_host(new):
+            self.marked[name] = uid_of(new)
 
     def preserves(self, name: str) -> bool:
         """Return True if what the Works of our Cluster made is to stay when they are deleted."""

@@ -22,7 +22,7 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, Requeue, Signal
 from karmada_vc_agent.kube.errors import AlreadyExistsError, InvalidError, KubeError, NotFoundError
 from karmada_vc_agent.kube.flows import LogOnce
-from karmada_vc_agent.model.objects import Object, uid_of
+from karmada_vc_agent.model.objects import Object, dig, uid_of
 from karmada_vc_agent.model.quantity import Duration, Size
 from karmada_vc_agent.model.virtual_cluster import (
     ApplyAs,
@@ -220,11 +220,11 @@ def settings_digest(vc: VirtualCluster) -> str:
     nor does a level of Pod Security that the profile requires.
     Nor do a pause, windows and the share of the loop, which say nothing of the Cluster.
     """
-    defaults = VirtualCluster(vc.name, bounds=Bounds(bytes=Size(_FIRST_BYTES)))
-    bounds = replace(vc.bounds, loop_milliseconds=defaults.bounds.loop_milliseconds)
-    if bounds.bytes == Bounds().bytes:
-        bounds = replace(bounds, bytes=defaults.bounds.bytes)
-    vc = replace(vc, bounds=bounds)
+    first = Bounds(bytes=Size(_FIRST_BYTES))
+    size = vc.bounds.bytes if vc.bounds.bytes != Bounds().bytes else first.bytes
+    defaults = VirtualCluster(vc.name, bounds=first)
+    shares = first.loop_milliseconds
+    vc = replace(vc, bounds=replace(vc.bounds, loop_milliseconds=shares, bytes=size))
     given = {
         name: value
         for name in vc.__struct_fields__
@@ -299,9 +299,9 @@ def keys_of_registered(
     virtual_clusters: Container[str], old: Object | None, new: Object | None
 ) -> Iterator[str]:
     """Yield the virtual cluster of a changed Cluster, if it is served."""
-    cluster = new or old
-    if cluster is not None and cluster["metadata"]["name"] in virtual_clusters:
-        yield cluster["metadata"]["name"]
+    name = dig(new or old, "metadata", "name")
+    if name in virtual_clusters:
+        yield name
 
 
 @dataclass
@@ -338,7 +338,7 @@ class RegistrationController:
             return None
         if not self.clusters.has_listed(name):
             raise NotReadyError(f"the hub has not listed cluster({name}) yet")
-        record, marked = self.state.cluster(name), self.clusters.marked(name)
+        record, marked = self.state.cluster(name), self.clusters.marked.get(name)
         if marked and record is not None and record.uid == marked and not record.was_deleted:
             # Our Cluster was deleted, which counts across restarts.
             record = await self.state.remember_deleted(name, marked, record.settings)

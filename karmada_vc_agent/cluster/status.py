@@ -259,7 +259,7 @@ class ClusterStatusController:
         """Sync the status of one Cluster; ends when the Cluster is deleted."""
         vc, cluster = self.virtual_clusters.get(name), self.clusters.ours(name)
         if vc is None or cluster is None:
-            if vc is None or self.clusters.is_listed(name):
+            if vc is None or (self.clusters.store.is_synced and self.clusters.has_listed(name)):
                 self.scopes.end(name)  # also what was kept since it ended
             return None
         if vocabulary.CLUSTER_FINALIZER not in (cluster["metadata"].get("finalizers") or ()):
@@ -343,14 +343,11 @@ class ClusterStatusController:
     def _ages(self, name: str) -> dict[str, str]:
         """Return the annotations that say how old a status is; alone they are worth no write."""
         now = self.clock.now()
-        silent_s = self.contact.silent_s(name)
-        if silent_s is None:
-            return {vocabulary.OBSERVED_AT_ANNOTATION: now}
-        last = datetime.fromisoformat(now) - timedelta(seconds=silent_s)
-        return {
-            vocabulary.OBSERVED_AT_ANNOTATION: now,
-            vocabulary.HUB_CONTACT_ANNOTATION: timestamp(last),
-        }
+        ages, silent_s = {vocabulary.OBSERVED_AT_ANNOTATION: now}, self.contact.silent_s(name)
+        if silent_s is not None:
+            last = datetime.fromisoformat(now) - timedelta(seconds=silent_s)
+            ages[vocabulary.HUB_CONTACT_ANNOTATION] = timestamp(last)
+        return ages
 
 
 def _with_nodes(

@@ -222,17 +222,10 @@ def may_be_deeper_than(levels: int, text: bytes) -> bool:
 
 
 def _is_deeper(levels: int, value: Any) -> bool:
-    layer = [value] if isinstance(value, dict | list) else []
-    for _ in range(levels):
-        layer = [
-            inner
-            for outer in layer
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, dict | list)
-        ]
-        if not layer:
-            return False
-    return bool(layer)
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return not levels or any(_is_deeper(levels - 1, each) for each in inner)
 
 
 STORED_BYTES = 3 * 2**19
@@ -359,10 +352,5 @@ def _index(step: str, most: int) -> int:
 
 def _equal(left: Any, right: Any) -> bool:
     """Compare as JSON does: true is not 1."""
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_equal(left[key], right[key]) for key in left)
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_equal, left, right))
-    return bool(left == right)
+    texts = [orjson.dumps(each, option=orjson.OPT_SORT_KEYS) for each in (left, right)]
+    return texts[0] == texts[1]

@@ -178,7 +178,8 @@ def plural(kind: GroupKind) -> str:
 
 def matches_any(patterns: Iterable[str], group: str, kind: str) -> bool:
     """Return True if a pattern matches a kind; one without a slash is of the core group."""
-    return any(_matches(pattern, group, kind) for pattern in patterns)
+    pairs = (pattern.rpartition("/")[::2] for pattern in patterns)
+    return any(fnmatchcase(group, of) and fnmatchcase(kind, each) for of, each in pairs)
 
 
 def pattern_problem(pattern: str) -> str | None:
@@ -204,11 +205,6 @@ def parse_kind(name: str) -> GroupKind:
             "is not a valid group/Kind; write for example cert-manager.io/ClusterIssuer"
         )
     return GroupKind(group, kind)
-
-
-def _matches(pattern: str, group: str, kind: str) -> bool:
-    pattern_group, _, pattern_kind = pattern.rpartition("/")
-    return fnmatchcase(group, pattern_group) and fnmatchcase(kind, pattern_kind)
 
 
 NAMESPACE_ADMIN = "virtual-cluster-admin"
@@ -365,8 +361,6 @@ MADE_BY_KARMADA = (
 """Values of endpointslice.kubernetes.io/managed-by on slices that Karmada made."""
 
 KARMADAS_DOMAIN = "karmada.io/"
-_FNV_OFFSET = 0x811C9DC5
-_FNV_PRIME = 0x01000193
 
 
 def is_karmada_key(key: str) -> bool:
@@ -404,16 +398,11 @@ def work_name(kind: str, name: str, namespace: str) -> str:
     """
     name = name.replace(":", ".").lower()
     parts = [namespace, name, kind] if namespace else [name, kind]
-    digits = str(_fnv1a_32("-".join(parts).lower()))
-    safe = "".join(LETTERS[ord(digit) % len(LETTERS)] for digit in digits)
+    checksum = 0x811C9DC5  # 32 bits of FNV-1a
+    for byte in "-".join(parts).lower().encode():
+        checksum = ((checksum ^ byte) * 0x01000193) & 0xFFFFFFFF
+    safe = "".join(LETTERS[ord(digit) % len(LETTERS)] for digit in str(checksum))
     return f"{name}-{safe}"
-
-
-def _fnv1a_32(text: str) -> int:
-    value = _FNV_OFFSET
-    for byte in text.encode():
-        value = ((value ^ byte) * _FNV_PRIME) & 0xFFFFFFFF
-    return value
 
 
 def is_report(work: Object) -> bool:
