@@ -173,10 +173,7 @@ _NODES = "/api/v1/nodes"
 
 
 async def unlabel_nodes(host: ApiClient, value: str) -> int:
-    """Remove the label from the nodes that have it with a value; return from how many.
-
-    value: the name of a virtual cluster on the host. Raises KubeError.
-    """
+    """Remove the label with this value, a name on the host, from nodes; return from how many."""
     labelled = await host.get(_NODES, {"labelSelector": f"{MEMBERSHIP_LABEL}={value}"})
     names = [node["metadata"]["name"] for node in labelled.get("items") or ()]
     for name in names:
@@ -300,10 +297,7 @@ async def labelled_objects(
 async def objects_in(
     host: ApiClient, served: ServedApis, namespace: str
 ) -> AsyncIterator[tuple[Resource, Object]]:
-    """Yield resource and metadata of every object in a namespace.
-
-    Raises KubeError even if a single kind cannot be listed: for callers that need everything.
-    """
+    """Yield resource and metadata of every object in a namespace. Raises KubeError for any kind."""
     for resource in listed_resources(served):
         if not resource.namespaced:
             continue
@@ -334,10 +328,7 @@ async def _is_of_another_server(host: ApiClient, resource: Resource) -> bool:
 async def _listed(
     host: ApiClient, resource: Resource, path: str, query: dict[str, str]
 ) -> AsyncIterator[Object]:
-    """Yield each object of a list. Raises ExpiredError if it expires between two pages.
-
-    Only a page is in memory, and decoded one object of it: annotations may be large.
-    """
+    """Yield each object of a list, of which one page is in memory, and decoded one object of it."""
     size, token = PageSize(), ""
     while True:
         page = {**query, **({"continue": token} if token else {})}

@@ -53,10 +53,7 @@ REPORTS = STATUS, LEASE = "status", "Lease"
 
 
 class Judgements:
-    """A condition of each virtual cluster as judged by the agent, such as Ready.
-
-    changed: a virtual cluster whose status changed.
-    """
+    """A condition of each virtual cluster as judged by the agent. changed: its status did."""
 
     def __init__(self, scopes: Scopes) -> None:
         self._conditions: dict[str, Condition] = scopes.keep()
@@ -140,10 +137,7 @@ class HubContact:
         return self.problem_of(name) is None
 
     def silent_s(self, name: str) -> float | None:
-        """Return how many seconds ago the hub last had STATUS or LEASE of a Cluster as desired.
-
-        None where it never had, or where that is not ours to report.
-        """
+        """Return the seconds since the hub last accepted a report of a Cluster; None if never."""
         both = (self._accepted.get((name, what)) for what in REPORTS)
         times = [each.at for each in both if each is not None and each.is_any]
         return self._clock() - max(times) if times else None
@@ -200,10 +194,7 @@ def agent_of(cluster: Object | None) -> str:
 
 
 def version_of(cluster: Object) -> str:
-    """Return the version to change a Cluster by. Raises NotReadyError while it is from elsewhere.
-
-    One from the checkpoint has none: the hub has not listed its Clusters yet.
-    """
+    """Return the version to change a Cluster by. Raises NotReadyError for one of the checkpoint."""
     version = cluster["metadata"].get("resourceVersion")
     if not version:
         raise NotReadyError("the hub has not listed its Clusters yet")
@@ -481,10 +472,7 @@ class AgentState:
         await self._put(_CLUSTER_PREFIX + name, None)  # `leave` may have written one meanwhile
 
     async def remember_label(self, value: str, name: str) -> None:
-        """Record that nodes of a virtual cluster are labelled by a former name of it.
-
-        Sends no request where the label is its name, or was recorded. Raises KubeError.
-        """
+        """Record a former name that nodes are labelled by, unless it is. Raises KubeError."""
         if value != name:
             await self.write(_LABEL_PREFIX + value, name)
 

@@ -116,10 +116,7 @@ NODE_VARIABLE = "NODE_NAME"
 async def check_apart_from_tenants(
     host: ApiClient, node: str, virtual_clusters: Iterable[VirtualCluster]
 ) -> None:
-    """Reject a node of a group and an edge node. Raises ConfigError, KubeError.
-
-    node: "" = unknown, nothing is rejected.
-    """
+    """Reject a node of a group, and an edge node; "" = unknown. Raises ConfigError, KubeError."""
     if not node:
         return
     listed = await host.get("/api/v1/nodes", {"fieldSelector": f"{vocabulary.NAME_FIELD}={node}"})
@@ -230,10 +227,7 @@ class ClusterLeaseController:
         return Requeue(requeue.after_s * random.uniform(1, 1 + JITTER))  # noqa: S311 - jitter
 
     async def _give_up(self, name: str, lease: Object) -> None:
-        """Remove our annotation from the Lease of a Cluster that exists and is not served any more.
-
-        `leave` would wait for us to clean up.
-        """
+        """Remove our annotation from the Lease of a Cluster of others: `leave` waits for it."""
         if not self.lead.may_report():
             return
         annotations = dict(annotations_of(lease))

@@ -116,10 +116,7 @@ class VirtualClusterSource:
         self._define({name: vc for name, vc in self._defined.items() if name != cluster})
 
     def rival(self, cluster: str) -> "VirtualClusterSource | None":
-        """Return the older source that has a name, or its names on the host, or None.
-
-        That is this one itself, where another of its own is first.
-        """
+        """Return the source, older or this one itself, that has a name or its names on the host."""
         holder = self._sources.holder(cluster, self)
         return holder[0] if holder else None
 
@@ -191,10 +188,7 @@ class Origins:
 
 
 class LiveSettings:
-    """The settings in use, without virtual clusters: those are in the registry.
-
-    changed: emitted after they changed.
-    """
+    """The settings in use, without virtual clusters: those are in the registry."""
 
     def __init__(self, config: AgentConfig) -> None:
         self.config = replace(config, virtual_clusters=())

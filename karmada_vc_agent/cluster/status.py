@@ -74,10 +74,7 @@ class HostStatus:
     async def observe(
         self, vc: VirtualCluster, cluster: Object, judged: Sequence[Condition]
     ) -> tuple[Object, list[Condition]]:
-        """Return the fields and conditions to report of a virtual cluster; None = no such field.
-
-        judged: its conditions that are damped, of which Ready is the first.
-        """
+        """Return fields and conditions to report. judged: those that are damped, Ready first."""
         try:
             served = await self.discovery.refresh(self.discovery_max_age_s)
             is_partial = not served.is_complete

@@ -128,10 +128,7 @@ class Membership:
         virtual_clusters.changed.subscribe(self._selector_changed)
 
     def reconsider(self) -> list[str]:
-        """Notify all that share a node, since a Cluster was added or deleted; return these nodes.
-
-        The oldest Cluster may be another one now.
-        """
+        """Notify all that share a node, as the oldest Cluster may be another; return the nodes."""
         shared = sorted(name for name, of in self._claimants.items() if len(of) > 1)
         for cluster in dict.fromkeys(each for node in shared for each in self._claimants[node]):
             self.changed.emit(cluster)
@@ -151,10 +148,7 @@ class Membership:
         return [node for node in nodes if node is not None]
 
     def taints_of(self, cluster: str) -> tuple[Taint, ...]:
-        """Return the taints that the pods of a virtual cluster tolerate.
-
-        They are the same until `refresh_taints`, so that all is translated alike in between.
-        """
+        """Return the taints that its pods tolerate, the same ones until `refresh_taints`."""
         vc = self._virtual_clusters.get(cluster)
         if vc is None or not vc.tolerate_node_taints:
             return ()
@@ -365,10 +359,7 @@ REASON_AT_MOST = 200
 
 
 class HeldError(ForbiddenError):
-    """An administrator stopped the agent in this namespace; nothing was sent.
-
-    namespace: its name on the host. hold: why, as the administrator says.
-    """
+    """An administrator holds a namespace, by its name on the host; nothing was sent. hold: why."""
 
     is_intended = True
 

@@ -188,10 +188,7 @@ def put(obj: Object, value: Any, *path: str) -> Object:
 
 
 def drop(obj: Object, *path: str) -> Object:
-    """Return the object without the value at the path; itself if there is none.
-
-    Only the dicts on the path are copied.
-    """
+    """Return the object without the value at the path, or itself; only dicts on it are copied."""
     step, rest = path[0], path[1:]
     if not isinstance(obj, dict) or step not in obj:
         return obj
@@ -263,10 +260,7 @@ def timestamp(moment: datetime) -> str:
 
 
 def merge_patch(old: Object, new: Object) -> Object:
-    """Return the patch that changes `old` to `new`; {} if they are equal.
-
-    Removed members become null, lists are replaced as a whole. `new` contains no nulls.
-    """
+    """Return the merge patch from `old` to `new`, which has no nulls; {} if they are equal."""
     patch: Object = {key: None for key in old if key not in new}
     for key, value in new.items():
         before = old.get(key)
@@ -280,10 +274,7 @@ def merge_patch(old: Object, new: Object) -> Object:
 
 
 def apply_json_patch(document: Any, patch: Any) -> Any:
-    """Return a copy of the document with all operations of the patch applied in order.
-
-    patch: a list of {op, path, value?, from?}. Raises ValueError, which names the operation.
-    """
+    """Return a copy with the operations applied in order. Raises ValueError, which names one."""
     if not isinstance(patch, list):
         raise ValueError("a JSON patch is a list of operations")  # noqa: TRY004 - it is wrong
     root = {"": copy_object(document)}  # so that the whole has a parent, too

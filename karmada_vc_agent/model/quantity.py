@@ -89,10 +89,7 @@ class Quantity:
 
 @lru_cache(maxsize=8192, typed=True)
 def parse(raw: Raw) -> Quantity:
-    """Parse a quantity; below nano it is rounded up, as in Kubernetes.
-
-    Raises ValueError for invalid text.
-    """
+    """Parse a quantity; below nano it is rounded up, as in Kubernetes. Raises ValueError."""
     digits, power, notation = _parts(raw)
     magnitude = _shift(abs(digits), power + 9)
     if notation == "BinarySI":
@@ -301,10 +298,7 @@ class _Window:
 
 @dataclass(frozen=True, slots=True)
 class WindowState:
-    """The state of windows, and until when it lasts, in the zone of the window.
-
-    until: None = it never changes within a week.
-    """
+    """The state of windows, and until when, in their zone; None = for more than a week."""
 
     is_open: bool
     until: datetime | None = None

@@ -87,10 +87,7 @@ _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9-]+)*\.?
 
 
 def plain_address(text: str) -> IPv4Address | IPv6Address | None:
-    """Return an address in canonical form, IPv4 even if written as IPv6; None if it is invalid.
-
-    Like old API servers, takes leading zeros (`010.0.0.1`) as decimal.
-    """
+    """Return a canonical address, IPv4 even if mapped, `010.0.0.1` as decimal; None if invalid."""
     try:
         address = ip_address(_LEADING_ZEROS.sub("", text) if "." in text else text)
     except ValueError:
@@ -101,10 +98,7 @@ def plain_address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def listen_problem(address: str, *, may_be_off: bool = True) -> str | None:
-    """Return what is wrong with an address to listen on, or None; `0` and "" are none at all.
-
-    may_be_off: the message suggests `0`, too.
-    """
+    """Return what is wrong with an address to listen on, or None; `0` and "" are none at all."""
     host, colon, port = address.rpartition(":")
     is_port = port.isascii() and port.isdigit() and int(port) <= _PORT_MAX
     if address in ("", "0") or (colon and is_port and (not host or is_host(host))):

@@ -186,10 +186,7 @@ def enabled_controllers(text: str, also: Collection[str] = ()) -> frozenset[str]
 
 
 def feature_gates(text: str) -> dict[str, bool]:
-    """Return all gates as `Name=true,Other=false` sets them, others at their default.
-
-    Raises ValueError with the problem.
-    """
+    """Return all gates as `Name=true,Other=false` sets them. Raises ValueError."""
     gates = dict(FEATURE_GATES)
     for word in text.split(","):
         name, _, value = (part.strip() for part in word.partition("="))

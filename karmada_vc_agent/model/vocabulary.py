@@ -195,10 +195,7 @@ def pattern_problem(pattern: str) -> str | None:
 
 
 def parse_kind(name: str) -> GroupKind:
-    """Parse `cert-manager.io/ClusterIssuer`; the core group has an empty group.
-
-    Raises ValueError.
-    """
+    """Parse `cert-manager.io/ClusterIssuer`, or `/Pod` of the core group. Raises ValueError."""
     group, slash, kind = name.partition("/")
     if not slash or not kind or "/" in kind:
         raise ValueError(
@@ -392,10 +389,7 @@ def cluster_of_work(work: str) -> str:
 
 
 def work_name(kind: str, name: str, namespace: str) -> str:
-    """Return the name that Karmada gives the Work of a template.
-
-    Source: contract appendix B; karmada pkg/util/names/names.go.
-    """
+    """Return the name of the Work of a template (contract appendix B; karmada names.go)."""
     name = name.replace(":", ".").lower()
     parts = [namespace, name, kind] if namespace else [name, kind]
     checksum = 0x811C9DC5  # 32 bits of FNV-1a

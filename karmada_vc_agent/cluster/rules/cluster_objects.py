@@ -49,10 +49,7 @@ def sum_allocatable(nodes: Iterable[Node]) -> dict[str, str]:
 
 
 def within_quota(allocatable: Mapping[str, str], quota: Mapping[str, str]) -> dict[str, str]:
-    """Return the allocatable, capped by a quota for each resource.
-
-    quota: `hard` of a ResourceQuota; its limits do not restrict what can be requested.
-    """
+    """Return the allocatable, capped by `hard` of a quota; its limits restrict no requests."""
     capped = dict(allocatable)
     for name, raw in quota.items():
         resource = PODS if name == f"count/{PODS}" else name.removeprefix("requests.")
@@ -233,10 +230,7 @@ def served_by_another(name: str, agent: str) -> str:
 
 
 def standard_models(vc: VirtualCluster) -> list[Object]:
-    """Return resourceModels as the server stores them (contract 1.2).
-
-    Sorted by grade, the first minimum 0, the last maximum MaxInt64, quantities canonical.
-    """
+    """Return resourceModels as the server stores them: sorted and canonical (contract 1.2)."""
     models = sorted(vc.resource_models, key=lambda model: int(model.get("grade") or 0))
     standard = []
     for index, model in enumerate(models):
@@ -312,10 +306,7 @@ def api_enablements(
 
 
 def complete_api_enablements(count: int, *, is_partial: bool) -> Condition:
-    """Return the condition on the completeness of apiEnablements (contract 4.4).
-
-    count: number of entries. is_partial: discovery failed for some group versions.
-    """
+    """Return the condition on the completeness of so many apiEnablements (contract 4.4)."""
     kind, where = COMPLETE_API_ENABLEMENTS, "APIEnablements from the cluster"
     if count == 0:
         return kind.false("Empty", f"collected empty {where}")

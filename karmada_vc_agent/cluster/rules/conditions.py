@@ -1,7 +1,4 @@
-"""Conditions of Clusters: their types, when each holds, how one is set in a list.
-
-The transition time of one moves only when its status changes.
-"""
+"""Conditions of Clusters: their types, when each holds, how one is set in a list."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +11,7 @@ from karmada_vc_agent.model.vocabulary import EDGE_LABEL
 
 
 class Condition(TypedDict):
-    """A metav1.Condition as Karmada writes it, which is without observedGeneration.
-
-    `set_condition` sets lastTransitionTime.
-    """
+    """A metav1.Condition as Karmada writes it; `set_condition` sets lastTransitionTime."""
 
     type: str
     status: str
@@ -94,10 +88,7 @@ def find_condition(conditions: Iterable[Condition] | None, type_: str) -> Condit
 def set_condition(
     conditions: Sequence[Condition] | None, condition: Condition, now: str
 ) -> list[Condition]:
-    """Return the list with this condition replaced, or appended if it is new.
-
-    now: RFC 3339 with seconds, `2026-01-01T00:00:00Z`. Conditions of other types are kept.
-    """
+    """Return the list with this condition replaced, or appended if it is new; now: RFC 3339."""
     current = find_condition(conditions, condition["type"])
     since = now
     if current is not None and current.get("status") == condition["status"]:
@@ -134,10 +125,7 @@ Its status as observed last, and when that changed last, on the clock of `now_s`
 
 
 def observed_ready(http_status: int | None) -> Condition:
-    """Return the Ready condition for the result of a probe of the host (contract 4.2).
-
-    http_status: of /readyz (of /healthz if that is 404), None if the request failed.
-    """
+    """Return Ready for the status of a probe of the host, None = it failed (contract 4.2)."""
     if http_status is None or http_status // 100 != 2:
         return READY.false("ClusterNotReachable", "cluster is not reachable")
     if http_status != 200:
@@ -302,11 +290,7 @@ AGENT_APART = ConditionType(
 
 
 def agent_apart(node: str, labels: Mapping[str, str], owner: str | None) -> Condition:
-    """Return the condition for the node that the agent runs on.
-
-    owner: the virtual cluster that the node belongs to, or None. Control of a node gives the
-    tokens of all pods on it.
-    """
+    """Return the condition for the node of the agent; its control gives the tokens of its pods."""
     text = f"the agent runs on node {node}, which"
     advice = "use nodeAffinity to keep the agent off it"
     if owner is not None:
