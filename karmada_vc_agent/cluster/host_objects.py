@@ -118,13 +118,9 @@ class NodeTrust:
     def __init__(self, host: ApiClient, nodes: Store[Node]) -> None:
         self._host = host
         self._edges: set[str] = set()
+        self.has_kubeedge = False
         self.node_restriction: bool | None = None
         nodes.add_handler(self._changed)
-
-    @property
-    def has_kubeedge(self) -> bool:
-        """Return True while there is a KubeEdge node."""
-        return bool(self._edges)
 
     async def run(self) -> None:
         """Check periodically until cancelled."""
@@ -134,21 +130,19 @@ class NodeTrust:
 
     async def check(self) -> None:
         """Read the Pods of the API servers; on failure the previous result stays."""
-        path, query = API_SERVERS
         try:
-            pods = (await self._host.get(path, query)).get("items") or []
+            pods = (await self._host.get(*API_SERVERS)).get("items") or []
         except errors.KubeError as error:
-            _log.debug(
-                "Cannot read the Pods of the host's API servers", extra={"reason": str(error)}
-            )
-            return
-        self.node_restriction = all(_is_on(pod) for pod in pods) if pods else None
+            _log.debug("Cannot read the host's API servers", extra={"reason": str(error)})
+        else:
+            self.node_restriction = all(map(_is_on, pods)) if pods else None
 
     def _changed(self, old: Node | None, new: Node | None) -> None:
         for name in keys_of_node(old, new):
             self._edges.discard(name)
             if new is not None and is_kubeedge(new):
                 self._edges.add(name)
+        self.has_kubeedge = bool(self._edges)
 
 
 def is_kubeedge(node: Node) -> bool:
@@ -272,10 +266,9 @@ async def labelled_objects(
     """Yield resource and metadata of every object that matches a label selector.
 
     One list for each kind that the host serves, some sixty requests: for rare operations.
-    A kind that the host says it no longer serves, or whose aggregated server is unavailable, is
-    skipped; any other failure is raised, for callers that need everything. With `namespaces`, what
-    may not be listed cluster-wide is listed in these, and what the API server refuses is skipped.
-    wants: which kinds to list. Raises KubeError, also for a page in place of a list.
+    A kind that is no longer served, or whose aggregated server is unavailable, is skipped; any
+    other failure is raised. With `namespaces`, what may not be listed cluster-wide is listed in
+    these, and what the API server refuses is skipped. wants: which kinds to list. Raises KubeError.
     """
     query = {"labelSelector": selector}
     for resource in filter(wants, listed_resources(served)):

@@ -4,9 +4,6 @@ Ours is a Cluster that has the name of a virtual cluster *and* its id, a UUIDv5 
 host's kube-system UID and that name: stable, distinct, never the raw host UID. Of two agents
 of one host that have the same virtual cluster in their settings it is the one's that the
 Cluster names, which is the first that wrote it.
-
-The agent judges by its own probe of the host. What the hub writes into the condition (Unknown, if
-it has not heard of the agent) is about the connection to the hub, not about the host.
 """
 
 import hashlib
@@ -95,11 +92,9 @@ class _Accepted:
 class HubContact:
     """The times at which the hub last accepted Lease and status of each Cluster.
 
-    An answer is not enough: with an expired certificate every request is answered by 401, while
-    open watches live on.
-    patience_s: how long it may accept nothing; after that it considers the agent dead.
-    changed: a Cluster of which the hub accepted something for the first time, or again after it was
-    late. It becomes late without a signal.
+    An answer is not enough: an expired certificate is answered by 401, while open watches live on.
+    patience_s: how long it may accept nothing; after that it considers the agent dead. changed: a
+    Cluster of which it accepted the first report, or one again after it was late.
     """
 
     def __init__(
@@ -345,9 +340,8 @@ class ClusterRecord:
     """The record of one registration: UID of the Cluster, digest of the settings.
 
     has_left: `leave` removed it; whatever the settings, it is not registered again. was_deleted:
-    this agent saw the deletionTimestamp of that Cluster, and finalised it; it is not registered
-    again while the settings stay (contract trap 5), neither after a restart nor by a standby. One
-    that disappeared otherwise was lost, as by a restore of the hub, and is registered again.
+    this agent saw its deletionTimestamp; it is not registered again while the settings stay
+    (contract trap 5). One that disappeared otherwise was lost, and is registered again.
     """
 
     uid: str

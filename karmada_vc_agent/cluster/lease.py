@@ -173,12 +173,10 @@ _NO_NAMESPACE = (
 class ClusterLeaseController:
     """Renews Leases from the first time a Cluster was seen Ready until it is deleted.
 
-    Leases are also renewed while leadership is in doubt, since they must report to the hub a host
-    that does not answer. Each renewal records the process that made it: a process with doubtful
-    leadership that reads another one there has been replaced by a standby, and stops.
-    on_renewed: called with each virtual cluster whose Lease was renewed. on_skew: called with how
-    many seconds a Lease that is taken over is ahead of our clock. namespace: fails while the hub
-    has no namespace of Leases.
+    Also while leadership is in doubt: the hub must learn of a host that does not answer. Each
+    renewal records its process; one in doubt that reads another there was replaced, and stops.
+    on_skew: called with how many seconds a Lease that is taken over is ahead of our clock.
+    namespace: fails while the hub has no namespace of Leases.
     """
 
     hub: ApiClient

@@ -244,6 +244,7 @@ def _plain(value: object) -> object:
     return float(value) if isinstance(value, Duration) else value
 
 
+@dataclass
 class Registrations:
     """The virtual clusters whose Cluster was deleted, or left, while the settings stay.
 
@@ -251,25 +252,18 @@ class Registrations:
     virtual clusters are not registered as in their settings.
     """
 
-    def __init__(
-        self,
-        state: AgentState,
-        clusters: HubClusters,
-        virtual_clusters: Mapping[str, VirtualCluster],
-        reregister: Iterable[str] = (),
-    ) -> None:
-        self._state = state
-        self._clusters = clusters
-        self._virtual_clusters = virtual_clusters
-        self.reregister = set(reregister)
-        self.troubles: dict[str, str] = {}
+    state: AgentState
+    clusters: HubClusters
+    virtual_clusters: Mapping[str, VirtualCluster]
+    reregister: set[str]
+    troubles: dict[str, str] = field(default_factory=dict)
 
     def stays_away(self, name: str) -> bool:
         """Return True for a virtual cluster of the settings that is not to be registered."""
-        record = self._state.cluster(name)
-        if record is None or name in self.reregister or self._clusters.ours(name) is not None:
+        record = self.state.cluster(name)
+        if record is None or name in self.reregister or self.clusters.ours(name) is not None:
             return False
-        vc = self._virtual_clusters.get(name)
+        vc = self.virtual_clusters.get(name)
         is_same = vc is not None and record.settings == settings_digest(vc)
         return record.has_left or (record.was_deleted and is_same)
 

@@ -226,14 +226,12 @@ def keys_of_reported(
 class ClusterStatusController:
     """Keeps the status of each Cluster; sole writer of it.
 
-    frequency_s: seconds between two syncs. thresholds: how long a change of Ready must last.
     scopes: ended where there is no Cluster. judgements: notified of Ready before the hub is, which
     may not accept it; it is that of the host, which can take writes while nodes are away.
-    reachable: judges the nodes. may_report: whether the status is this process' to write.
-    why_terminating: why only the hub can finalise the Works of a Cluster that is deleted, which it
-    does once the Cluster is not Ready; "" = the agent can. on_ready: called when the host of a
-    Cluster is seen healthy, which starts its Lease. on_synced: called after each sync with its
-    duration in seconds, the status, and the HTTP status of the probe or None.
+    may_report: whether the status is this process' to write. why_terminating: why only the hub can
+    finalise the Works of a Cluster that is deleted, which it does once that is not Ready; "" = the
+    agent can. on_ready: starts the Lease. on_synced: called with the duration in seconds, the
+    status, and the HTTP status of the probe or None.
     """
 
     hub: ApiClient

@@ -174,10 +174,7 @@ def copy_object(obj: Any) -> Any:
 
 
 def put(obj: Object, value: Any, *path: str) -> Object:
-    """Return a copy with the value at the path; only the dicts on the path are copied.
-
-    Missing dicts on the way are created. Raises ValueError if a parent is not a dict.
-    """
+    """Return a copy with the value at the path. Raises ValueError if a parent is not a dict."""
     step, rest = path[0], path[1:]
     if rest:
         parent = {} if obj.get(step) is None else obj[step]
@@ -236,11 +233,7 @@ SMALL_BYTES = 64 * 2**10
 
 
 def bytes_of(value: Any) -> int:
-    """Return the bytes that a JSON value holds in memory.
-
-    Keys that the decoder shares between maps count once. It is the same in every process that
-    decoded the same text.
-    """
+    """Return the bytes that a JSON value holds in memory; keys that maps share count once."""
     keys: dict[int, str] = {}
     total, left = 0, [value]
     while left:

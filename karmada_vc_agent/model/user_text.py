@@ -51,14 +51,14 @@ def either(choices: Iterable[str]) -> str:
 
 def did_you_mean(name: object, choices: Iterable[str]) -> str:
     """Return `; did you mean "x"?` if a choice is similar, else ""."""
-    plain = {_plain(choice): choice for choice in choices}
-    for similar in difflib.get_close_matches(_plain(str(name)), plain, n=1):
+
+    def alike(text: str) -> str:
+        return text.lower().replace("_", "").replace("-", "")
+
+    plain = {alike(choice): choice for choice in choices}
+    for similar in difflib.get_close_matches(alike(str(name)), plain, n=1):
         return f'; did you mean "{plain[similar]}"?'
     return ""
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("_", "").replace("-", "")
 
 
 def shown(value: Any) -> str:

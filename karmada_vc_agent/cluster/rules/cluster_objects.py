@@ -36,8 +36,7 @@ PODS = "pods"
 def sum_allocatable(nodes: Iterable[Node]) -> dict[str, str]:
     """Sum the allocatable of nodes by resource; a sum keeps the format of its first addend.
 
-    Karmada takes nodes in the order of its cache; here they are sorted by name, so that the format
-    does not change between syncs.
+    Sorted by name, unlike Karmada's, so that the format does not change between syncs.
     """
     sums: dict[str, Quantity] = {}
     for node in sorted(nodes, key=lambda node: node.metadata.name):
@@ -109,9 +108,7 @@ def allocatable_modelings(
     """Count the nodes of each grade, one `{"grade", "count"}` for each model, in order.
 
     resource_models: as in Cluster.spec, `{"grade", "ranges": [{"name", "min", "max"}]}`.
-    pods_on_nodes: finished ones are not counted. No models give no entries.
-    Deviation: Karmada stops at the first node without a free pod slot, so its result depends on the
-    order of its cache. Here such a node is skipped, and the others count.
+    Deviation: Karmada stops at the first node without a free pod slot; here others count.
     """
     minimums: dict[str, list[int]] = defaultdict(list)  # ascending, in nano units
     for model in resource_models:
@@ -192,16 +189,14 @@ def cluster_changes(
 ) -> Object:
     """Return the merge patch that aligns an existing Cluster with the settings; {} = no change.
 
-    Labels, provider, region and zones are overlaid and never cleared. Agent and host are filled in
-    where they are empty: what operators wrote there stays. Taints are added only if the
-    settings changed, since operators cordon and taint Clusters too. resourceModels always follow
-    the settings, since the server defaults them where there are none (contract trap 16).
+    Labels, provider, region and zones are overlaid and never cleared, agent and host filled in
+    where empty, taints added only if the settings changed: operators write these, too.
+    resourceModels follow the settings: the server defaults them otherwise (contract trap 16).
     """
     patch: Object = {}
     labels = dig(cluster, "metadata", "labels") or {}
-    desired = dict(vc.cluster_labels)
-    if host and HOST_LABEL not in labels:
-        desired = {HOST_LABEL: host, **desired}
+    of_host = {HOST_LABEL: host} if host and HOST_LABEL not in labels else {}
+    desired = {**of_host, **vc.cluster_labels}
     if any(labels.get(key) != value for key, value in desired.items()):
         patch["metadata"] = {"labels": desired}
     if agent and not annotations_of(cluster).get(AGENT_ANNOTATION):

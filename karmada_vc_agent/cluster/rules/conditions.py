@@ -238,24 +238,6 @@ def group_trusted(
             "determine"
         )
         return GROUP_TRUSTED.unknown("KubeEdge", text)
-    return _by_labels(
-        keys,
-        whose,
-        has_kubeedge=has_kubeedge,
-        node_restriction=node_restriction,
-        by_label=by_label,
-    )
-
-
-def _by_labels(
-    keys: list[str],
-    whose: str,
-    *,
-    has_kubeedge: bool,
-    node_restriction: bool | None,
-    by_label: bool,
-) -> Condition:
-    """Return the condition for labels, which are as good as what keeps nodes from setting them."""
     labels, advice = f"the group is selected by {_quoted(keys)}{whose}", "select nodes by nodeNames"
     made = "; each value that a node sets makes a virtual cluster" if by_label else ""
     open_keys = [key for key in keys if f".{RESTRICTED_PREFIX}" not in f".{key}"]
@@ -267,11 +249,16 @@ def _by_labels(
         text = f"{labels}, and nodes can set {_quoted(open_keys)} on themselves{made}"
         text = f"{text}; {advice} or {RESTRICTED_PREFIX} labels"
         return GROUP_TRUSTED.false("NodesLabelThemselves", text)
+    return _by_restricted(labels, node_restriction=node_restriction)
+
+
+def _by_restricted(labels: str, *, node_restriction: bool | None) -> Condition:
+    """Return the condition for labels that are only as safe as the admission plugin is on."""
     if node_restriction is None:
         text = "the agent cannot determine whether admission plugin NodeRestriction is enabled"
         return GROUP_TRUSTED.unknown("NodeRestrictionNotKnown", f"{labels}; {text}")
     if not node_restriction:
-        text = f"admission plugin NodeRestriction is disabled; enable it, or {advice}"
+        text = "admission plugin NodeRestriction is disabled; enable it, or select by nodeNames"
         return GROUP_TRUSTED.false("NodeRestrictionOff", f"{labels}, and {text}")
     return GROUP_TRUSTED.true("NodeRestriction", f"{labels}, which nodes cannot set on themselves")
 
