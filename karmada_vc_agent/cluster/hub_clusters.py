@@ -138,10 +138,7 @@ class HubContact:
         return self._clock() - max(times) if times else None
 
     def problem_of(self, name: str = "") -> str | None:
-        """Return what the hub has not accepted of a Cluster, or of any, for too long, and why.
-
-        The same text for as long as it lasts: it becomes part of a status.
-        """
+        """Return, for a status, what the hub has not accepted of a Cluster, or any, and why."""
         late = self._late([(name, what) for what in REPORTS] if name else self._accepted)
         if not late:
             return None
@@ -434,10 +431,7 @@ class AgentState:
         await self.write(_CLUSTER_PREFIX + name, orjson.dumps(fields).decode())
 
     async def read_again(self, name: str) -> ClusterRecord | None:
-        """Return the record of one virtual cluster as it is on the host; `leave` writes there, too.
-
-        All is written again if the ConfigMap was deleted. Raises KubeError.
-        """
+        """Return a record as it is on the host, where `leave` writes, too. Raises KubeError."""
         key = _CLUSTER_PREFIX + name
         async with self._lock:
             try:

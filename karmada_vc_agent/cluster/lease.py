@@ -23,11 +23,7 @@ from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
 @dataclass
 class AgentCondition:
-    """The state of a condition that all Clusters of the agent have.
-
-    reason, problem: what fails and what to do; the same text for as long as it lasts, "" = nothing.
-    changed: it fails, fails for another reason, or succeeds again.
-    """
+    """A condition that all Clusters of the agent have: what fails, what to do; "" = nothing."""
 
     reason: str = ""
     problem: str = ""
@@ -58,11 +54,7 @@ Lacking = Callable[[], Iterable[tuple[str, Need]]]
 
 @dataclass
 class MissingRights:
-    """Sorts what is missing by virtual cluster.
-
-    home: the agent's own namespace on the host. is_spared: True for a right there without which
-    the agent serves all virtual clusters.
-    """
+    """Sorts what is missing by virtual cluster. is_spared: a right at home that none needs."""
 
     lacking: Lacking
     names: Iterable[str]

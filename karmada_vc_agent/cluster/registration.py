@@ -142,11 +142,7 @@ _Holder = tuple[VirtualClusterSource, VirtualCluster]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The origin of one.
-
-    text: `NodeGroup shop-a`. is_label: it is a label that nodes have. absence: why that is not
-    there any more, and the consequence; "" while it is there.
-    """
+    """The origin of one, `NodeGroup shop-a`. absence: it was deleted, and the consequence."""
 
     text: str
     is_label: bool = False
@@ -154,10 +150,9 @@ class Origin:
 
 
 class Origins:
-    """Origins by virtual cluster, and what was discovered but is not served.
+    """Origins by virtual cluster, and what was discovered but is refused, by source and name.
 
-    source: of the settings, `nodeGroups`. changed: a virtual cluster whose origin changed. refused:
-    (source, virtual cluster) -> why it is not served as discovered.
+    source: of the settings, `nodeGroups`. changed: a virtual cluster whose origin changed.
     """
 
     def __init__(self) -> None:
@@ -210,9 +205,8 @@ _OF_WORKS = frozenset(("paused", "window", "window_passes"))
 def settings_digest(vc: VirtualCluster) -> str:
     """Return a text that changes when any setting of a virtual cluster does.
 
-    Settings at their default do not count, so that a new one in a later version changes nothing,
-    nor does a level of Pod Security that the profile requires.
-    Nor do a pause, windows and the share of the loop, which say nothing of the Cluster.
+    Defaults do not count, so that a new setting changes nothing, nor does a level of Pod Security
+    that the profile requires, nor what says nothing of the Cluster: pause, windows, loop share.
     """
     first = Bounds(bytes=Size(_FIRST_BYTES))
     size = vc.bounds.bytes if vc.bounds.bytes != Bounds().bytes else first.bytes
@@ -248,8 +242,7 @@ def _plain(value: object) -> object:
 class Registrations:
     """The virtual clusters whose Cluster was deleted, or left, while the settings stay.
 
-    reregister: names that are to be registered again all the same, until they are. troubles: why
-    virtual clusters are not registered as in their settings.
+    reregister: names to register again all the same, until they are. troubles: why one is not.
     """
 
     state: AgentState

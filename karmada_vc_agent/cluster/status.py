@@ -41,8 +41,6 @@ VERSION_MAX_AGE_S = 60.0
 ENABLEMENTS_KEPT = 64
 """Lists of what is served, 100 KB each; virtual clusters that may have the same kinds share one."""
 
-_Kinds = tuple[tuple[str, ...], ...]
-
 
 @dataclass(kw_only=True)
 class HostStatus:
@@ -67,7 +65,7 @@ class HostStatus:
     discovery_max_age_s: float = 0.0
     is_reached: bool = False
     _version: tuple[str, float] = field(init=False, default=("", float("-inf")))
-    _enablements: LRUCache[_Kinds, tuple[ServedApis, list[Object]]] = field(
+    _enablements: LRUCache[tuple[tuple[str, ...], ...], tuple[ServedApis, list[Object]]] = field(
         init=False, default_factory=lambda: LRUCache(ENABLEMENTS_KEPT)
     )
 
@@ -162,7 +160,6 @@ class ReachableNodes:
     """The condition NodesReachable of each virtual cluster, as judged by the agent.
 
     notify: called with a Cluster and the condition that it is to have, if that is news for it.
-    changed: a virtual cluster whose nodes became reachable, or unreachable.
     """
 
     membership: Membership

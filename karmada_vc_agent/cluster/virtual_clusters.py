@@ -169,9 +169,8 @@ class Membership:
     ) -> Collection[str] | None:
         """Return the names of the nodes in a NodeGroup, None if there is no such group.
 
-        By labels, of which none select none, and by name (kubeedge 3). find: returns the resource
-        of NodeGroups, None if the host does not serve them. store_of: its informer store. Raises
-        UnreachableError until the host has listed its groups.
+        By labels, of which none select none, and by name (kubeedge 3). find, store_of: the resource
+        of NodeGroups and its store, if served. Raises UnreachableError until that is synced.
         """
         resource = find(NODE_GROUP)
         store = store_of(resource) if resource is not None else None
@@ -258,8 +257,7 @@ V = TypeVar("V")
 class Scopes:
     """The scopes of all virtual clusters: the end of one drops all that is kept in it.
 
-    ended: a virtual cluster whose scope ended, for what is not kept by its name. A scope that is
-    empty may end, too.
+    ended: a virtual cluster whose scope, empty or not, ended, for what is not kept by its name.
     """
 
     def __init__(self) -> None:
@@ -378,8 +376,7 @@ def hold_of(namespace: Object | None) -> str | None:
 class Claims:
     """An index of the watched host namespaces; only this agent's own claims count.
 
-    Their labels are the source of truth (rewriting-rules 1.2), also of the phase of a claim (ADR
-    59) and of a hold by an administrator (ADR 43); names are never parsed.
+    Their labels are the source of truth (rewriting-rules 1.2); names are never parsed.
     hold_changed: a virtual cluster, its namespace, and why that is held; None = held no more.
     """
 

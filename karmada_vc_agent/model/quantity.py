@@ -164,8 +164,7 @@ def of_unit(name: str, amount: int) -> Quantity:
 def approximate(raw: Raw) -> float:
     """Parse a quantity and return it as a float, with the rounding error of Kubernetes.
 
-    Kubernetes multiplies the digits by a power of ten, so 700m is 0.7000000000000001. Raises
-    ValueError for invalid text, or if it is too large for a float.
+    It multiplies digits by a power of ten: 700m is 0.7000000000000001. Raises ValueError.
     """
     digits, power, _ = _parts(raw)
     try:

@@ -156,8 +156,7 @@ def new_cluster(
 ) -> Object:
     """Return the Cluster to create. Source: contract 1.1.
 
-    agent: the agent that serves it, `<namespace>/<name>`; host: the id of its host; empty = not
-    recorded. access: annotations and spec fields of one that the hub can reach.
+    agent: `<namespace>/<name>`; host: its id; access: what one that the hub can reach has, too.
     """
     annotations = {AGENT_ANNOTATION: agent} if agent else {}
     annotations |= dig(access, "metadata", "annotations") or {}
@@ -259,8 +258,7 @@ def compose_cluster_status(
     """Return the whole status to PUT: the live one overlaid with what was observed.
 
     fields: by name; None = not reported. Everything else is kept: remedyActions, unknown fields,
-    conditions of other controllers (contract 4.1, trap 17). Write it only if it differs from
-    live_status.
+    conditions of other controllers (contract 4.1, trap 17).
     """
     kept = {name: value for name, value in (live_status or {}).items() if name not in fields}
     reported = {name: value for name, value in fields.items() if value is not None}
@@ -355,8 +353,7 @@ _RESOURCES = {
 def cluster_numbers(status: Object) -> dict[str, float]:
     """Return metric name -> value: bytes, cores, pods, nodes.
 
-    What the status does not report has no value: no resources while resource modeling is off. A
-    resource missing in a summary is 0, since summaries omit zeros (contract 4.4).
+    What the status does not report has no value; what a summary omits is 0 (contract 4.4).
     Source: karmada pkg/metrics/cluster.go, which keeps the last value instead.
     """
     ready = READY.find(status.get("conditions"))

@@ -118,10 +118,7 @@ class Thresholds:
 
 
 Observation = tuple[str, float]
-"""The state of damping for one condition of one Cluster, in memory only.
-
-Its status as observed last, and when that changed last, on the clock of `now_s`.
-"""
+"""A status as observed last, and when that changed last, on the clock of `now_s`."""
 
 
 def observed_ready(http_status: int | None) -> Condition:
@@ -143,9 +140,8 @@ def damp(
 ) -> tuple[Condition, Observation]:
     """Return the condition to write, and the state for the next call.
 
-    last: the state of the previous call, None after a start. current: the last judgement of this
-    agent, never the condition on the hub, which sets Unknown when the hub itself is unreachable.
-    Only changes between True and not True are damped. Source: contract 4.3.
+    last: of the previous call, None after a start. current: the last judgement of this agent, not
+    that on the hub, which may be about the hub. Damps changes between True and not (contract 4.3).
     """
     if last is None:
         return observed, (observed["status"], _NEVER)
@@ -189,8 +185,7 @@ def nodes_reachable(total: int, ready: int) -> Condition:
 def ready_with(host: Condition, nodes: Condition | None, *, when_unreachable: bool) -> Condition:
     """Return the condition Ready of a Cluster, from what was judged of its host and its nodes.
 
-    nodes: NodesReachable, None until it was judged. when_unreachable: whether it is Ready all the
-    same while its nodes are not. Source: contract 4.2, trap 12.
+    when_unreachable: Ready all the same while its nodes are not (contract 4.2, trap 12).
     """
     if nodes is None or nodes["status"] == "True" or when_unreachable or host["status"] != "True":
         return host
@@ -217,10 +212,9 @@ def group_trusted(
 ) -> Condition:
     """Return the condition for the group of a virtual cluster.
 
-    has_kubeedge: whether the host has KubeEdge nodes, whose labels CloudCore writes with an account
-    of its own. node_restriction: whether the admission plugin is enabled; None = unknown. origin:
-    what selects its nodes where the settings do not: `NodeGroup shop-a`. by_label: whether that is
-    a label of nodes, each value of which is a virtual cluster.
+    has_kubeedge: the host has KubeEdge nodes, whose labels CloudCore writes with its own account.
+    node_restriction: whether the admission plugin is enabled; None = unknown. origin: what selects
+    its nodes where the settings do not: `NodeGroup shop-a`, or by_label, a label of nodes.
     """
     whose = f", as {origin} says" if origin and not by_label else ""
     requirements = vc.node_selector.requirements()
