@@ -439,7 +439,9 @@ class AgentState:
             except NotFoundError:
                 await self._patch(self._values)
             else:
-                self._values[key] = value if isinstance(value, str) else ""
+                self._values.pop(key, None)
+                if isinstance(value, str):
+                    self._values[key] = value
         return self.cluster(name)
 
     async def remember_deleted(self, name: str, uid: str, settings: str) -> ClusterRecord:
