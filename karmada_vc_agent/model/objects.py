@@ -141,8 +141,7 @@ def dig(obj: Any, *path: str | int) -> Any:
 def values_at(obj: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Yield the concrete path and the value of each match of a table path.
 
-    path: keys joined by dots; `[]` after a key = every element of the list, `{}` = every value of
-    the map (`spec.tasks[].template.spec`). Missing parts yield nothing.
+    path: keys and dots (`spec.tasks[].template.spec`); `[]` = each element, `{}` = each value.
     """
     matches = [("", obj)]
     for step in path.split("."):
