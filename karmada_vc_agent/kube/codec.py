@@ -272,6 +272,9 @@ class Codec(Generic[T]):
 class RawCodec(Codec[Object]):
     """Objects as dicts, without managedFields, with apiVersion and kind even from lists."""
 
+    def __init__(self) -> None:
+        """Decode dicts, which need no struct."""
+
     def _decode(self, content: bytes, read: _Read) -> tuple[Object | None, Unreadable | None]:
         obj, partial = read(content)
         reason = self._malformed(obj)
