@@ -130,7 +130,7 @@ def test_former_name_of_another_is_taken(lab: Lab) -> None:
         was_reported,
         lab,
         group,
-        f"of the settings file has {group.name} in formerNames",
+        f"and so is that of virtual cluster {shop.name} of the settings file",
     )
     template = objects.config_map(lab.namespace(), "settings", key="1")
     lab.propagate([template], shop)

@@ -30,7 +30,7 @@ def test_lost_rights_of_one_fail_no_other(lab: Lab) -> None:
     status, text = endpoints.ask("/readyz?verbose")
     assert status == 200, text
     assert f"[+]rights ok: {lost.name}: hub: the agent lacks rule" in text
-    assert f"[+]hub ok: the hub has accepted no Lease of Cluster {lost.name} for " in text
+    assert f"[+]hub ok: the hub accepts no Lease of Cluster {lost.name}: " in text
     shown = endpoints.scrape().values("virtual_cluster_missing_rights")
     assert shown == {(kept.name,): 0.0, (lost.name,): 1.0}
     template = objects.config_map(lab.namespace(), "settings", key="1")

@@ -14,31 +14,14 @@ from collections.abc import (
     Mapping,
 )
 from contextlib import suppress
+from dataclasses import dataclass
 
 from karmada_vc_agent.cluster.hub_clusters import agent_of
 from karmada_vc_agent.cluster.virtual_clusters import Membership
+from karmada_vc_agent.kube import discovery, errors
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.codec import split_page
-from karmada_vc_agent.kube.discovery import (
-    Resource,
-    ServedApis,
-    is_absent,
-    is_aggregated,
-    is_allowed,
-    is_built_in,
-)
-from karmada_vc_agent.kube.errors import (
-    ApiError,
-    ExpiredError,
-    ForbiddenError,
-    KubeError,
-    Need,
-    NotFoundError,
-    NotServedError,
-    PageError,
-    UnauthorizedError,
-    UnreadableError,
-)
+from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.kube.reflector import PageSize, read_page
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.transport import check_version, decode_object
@@ -85,22 +68,20 @@ class HostAddresses:
 
     def is_foreign(self, address: str, cluster: str) -> bool:
         """Return True for an address of the API server, or of a node of others."""
-        plain = plain_address(address)
-        if plain is None:
-            return False
-        if str(plain) in self._api_servers:
+        plain = str(plain_address(address))
+        if plain in self._api_servers:
             return True
-        if self._owner_of(self._first.get(str(plain), "")) == cluster:
+        if self._owner_of(self._first.get(plain, "")) == cluster:
             return False
-        nodes = self._nodes.by_index(ADDRESS_INDEX, str(plain))
+        nodes = self._nodes.by_index(ADDRESS_INDEX, plain)
         return any(self._owner_of(node.metadata.name) != cluster for node in nodes)
 
     def _note(self, old: Node | None, new: Node | None) -> None:
-        before, after = (set(addresses_of(each)) if each else set() for each in (old, new))
-        for address in before - after:
+        before, after = (dict.fromkeys(addresses_of(each)) if each else {} for each in (old, new))
+        for address in before.keys() - after:
             if old is not None and self._first.get(address) == old.metadata.name:
                 del self._first[address]
-        for address in after - before:
+        for address in after.keys() - before:
             if new is not None and len(self._nodes.by_index(ADDRESS_INDEX, address)) == 1:
                 self._first[address] = new.metadata.name
             elif not self._nodes.is_synced:
@@ -129,7 +110,6 @@ PLUGIN = "NodeRestriction"
 API_SERVERS = ("/api/v1/namespaces/kube-system/pods", {"labelSelector": "component=kube-apiserver"})
 """As kubeadm and similar tools run them; the flags of others are unknown."""
 LOOK_S = 600.0
-_KUBEEDGE = "kubeedge"
 
 
 class NodeTrust:
@@ -138,13 +118,9 @@ class NodeTrust:
     def __init__(self, host: ApiClient, nodes: Store[Node]) -> None:
         self._host = host
         self._edges: set[str] = set()
+        self.has_kubeedge = False
         self.node_restriction: bool | None = None
         nodes.add_handler(self._changed)
-
-    @property
-    def has_kubeedge(self) -> bool:
-        """Return True while there is a KubeEdge node."""
-        return bool(self._edges)
 
     async def run(self) -> None:
         """Check periodically until cancelled."""
@@ -154,30 +130,25 @@ class NodeTrust:
 
     async def check(self) -> None:
         """Read the Pods of the API servers; on failure the previous result stays."""
-        path, query = API_SERVERS
         try:
-            pods = (await self._host.get(path, query)).get("items") or []
-        except KubeError as error:
-            _log.debug(
-                "Cannot read the Pods of the host's API servers", extra={"reason": str(error)}
-            )
-            return
-        self.node_restriction = all(_is_on(pod) for pod in pods) if pods else None
+            pods = (await self._host.get(*API_SERVERS)).get("items") or []
+        except errors.KubeError as error:
+            _log.debug("Cannot read the host's API servers", extra={"reason": str(error)})
+        else:
+            self.node_restriction = all(map(_is_on, pods)) if pods else None
 
     def _changed(self, old: Node | None, new: Node | None) -> None:
-        node = new or old
-        if node is None:
-            return
-        if new is not None and is_kubeedge(new):
-            self._edges.add(node.metadata.name)
-        else:
-            self._edges.discard(node.metadata.name)
+        for name in keys_of_node(old, new):
+            self._edges.discard(name)
+            if new is not None and is_kubeedge(new):
+                self._edges.add(name)
+        self.has_kubeedge = bool(self._edges)
 
 
 def is_kubeedge(node: Node) -> bool:
     """Return True for a KubeEdge edge node, by its label or its kubelet version."""
     version = node.status.node_info.kubelet_version
-    return EDGE_LABEL in node.metadata.labels or _KUBEEDGE in version
+    return EDGE_LABEL in node.metadata.labels or "kubeedge" in version
 
 
 def _is_on(pod: Object) -> bool:
@@ -196,14 +167,11 @@ _NODES = "/api/v1/nodes"
 
 
 async def unlabel_nodes(host: ApiClient, value: str) -> int:
-    """Remove the label from the nodes that have it with a value; return from how many.
-
-    value: the name of a virtual cluster on the host. Raises KubeError.
-    """
+    """Remove the label with this value, a name on the host, from nodes; return from how many."""
     labelled = await host.get(_NODES, {"labelSelector": f"{MEMBERSHIP_LABEL}={value}"})
     names = [node["metadata"]["name"] for node in labelled.get("items") or ()]
     for name in names:
-        with suppress(NotFoundError):
+        with suppress(errors.NotFoundError):
             patch = {"metadata": {"labels": {MEMBERSHIP_LABEL: None}}}
             await host.merge_patch(f"{_NODES}/{name}", patch)
     return len(names)
@@ -220,14 +188,15 @@ def keys_of_cluster(
     virtual_clusters: Container[str], nodes: Iterable[Node], old: Object | None, new: Object | None
 ) -> Iterator[str]:
     """Yield all nodes if another agent starts or stops serving a virtual cluster of ours."""
-    cluster = new or old
-    if cluster is None or cluster["metadata"]["name"] not in virtual_clusters:
-        return
-    if agent_of(old) != agent_of(new):
+    if dig(new or old, "metadata", "name") in virtual_clusters and agent_of(old) != agent_of(new):
         for node in nodes:
             yield node.metadata.name
 
 
+async def _not_recorded(_label: str, _name: str) -> None: ...
+
+
+@dataclass
 class NodeLabelsController:
     """Writes one label, on Nodes; pods can select by equality only (rewriting-rules 3.1).
 
@@ -235,55 +204,41 @@ class NodeLabelsController:
     remember: called with each label that is a former name, which is recorded nowhere else.
     """
 
-    def __init__(
-        self,
-        host: ApiClient,
-        nodes: Store[Node],
-        membership: Membership,
-        virtual_clusters: Mapping[str, VirtualCluster],
-        is_anothers: Callable[[str], bool] = lambda _: False,
-        remember: Callable[[str, str], Awaitable[None]] | None = None,
-    ) -> None:
-        self._host = host
-        self._nodes = nodes
-        self._membership = membership
-        self._virtual_clusters = virtual_clusters
-        self._is_anothers = is_anothers
-        self._remember = remember
+    host: ApiClient
+    nodes: Store[Node]
+    membership: Membership
+    virtual_clusters: Mapping[str, VirtualCluster]
+    is_anothers: Callable[[str], bool] = lambda _: False
+    remember: Callable[[str, str], Awaitable[None]] = _not_recorded
 
     async def reconcile(self, node_name: str) -> None:
         """Set the label of one node, or remove it if no virtual cluster needs it."""
-        node = self._nodes.get("", node_name)
+        node = self.nodes.get("", node_name)
         if node is None:
             return
-        owner = self._virtual_clusters.get(self._membership.owner_of(node_name) or "")
-        is_needed = owner is not None and owner.needs_membership_label
-        desired = owner.name_on_host if owner is not None and is_needed else None
-        live = node.metadata.labels.get(MEMBERSHIP_LABEL)
-        if self._remember is not None and desired is not None and owner is not None:
-            await self._remember(desired, owner.name)
+        desired, live = None, node.metadata.labels.get(MEMBERSHIP_LABEL)
+        owner = self.virtual_clusters.get(self.membership.owner_of(node_name) or "")
+        if owner is not None and owner.needs_membership_label:
+            desired = owner.name_on_host
+            await self.remember(desired, owner.name)
         if desired == live:
             return
-        named = {vc.name_on_host: vc.name for vc in self._virtual_clusters.values()}
+        named = {vc.name_on_host: vc.name for vc in self.virtual_clusters.values()}
         if desired is None and live not in named:
             return  # another agent's
-        if any(name and self._is_anothers(named.get(name, name)) for name in (desired, live)):
+        if any(name and self.is_anothers(named.get(name, name)) for name in (desired, live)):
             return
-        try:
-            await self._host.merge_patch(
-                f"/api/v1/nodes/{node_name}", {"metadata": {"labels": {MEMBERSHIP_LABEL: desired}}}
+        patch = {"metadata": {"labels": {MEMBERSHIP_LABEL: desired}}}
+        with suppress(errors.NotFoundError):
+            await self.host.merge_patch(f"{_NODES}/{node_name}", patch)
+            _log.info(
+                "Labelled node" if desired else "Removed label of node",
+                extra={"node": node_name, "label": MEMBERSHIP_LABEL, "value": desired},
             )
-        except NotFoundError:
-            return
-        extra = {"node": node_name, "label": MEMBERSHIP_LABEL}
-        if desired is None:
-            _log.info("Removed label of node", extra=extra)
-        else:
-            _log.info("Labelled node", extra={**extra, "value": desired})
 
 
 _UNAVAILABLE = 503
-_OF_NO_KIND = (ExpiredError, PageError, UnauthorizedError)
+_OF_NO_KIND = (errors.ExpiredError, errors.PageError, errors.UnauthorizedError)
 """Errors that say nothing of a kind: a list that expires has more of it."""
 _NEVER = frozenset(("events", "componentstatuses", "bindings"))
 
@@ -311,71 +266,62 @@ async def labelled_objects(
     """Yield resource and metadata of every object that matches a label selector.
 
     One list for each kind that the host serves, some sixty requests: for rare operations.
-    A kind that the host says it no longer serves, or whose aggregated server is unavailable, is
-    skipped; any other failure is raised, for callers that need everything. With `namespaces`, what
-    may not be listed cluster-wide is listed in these, and what the API server refuses is skipped.
-    wants: which kinds to list. Raises KubeError, also for a page in place of a list.
+    A kind that is no longer served, or whose aggregated server is unavailable, is skipped; any
+    other failure is raised. With `namespaces`, what may not be listed cluster-wide is listed in
+    these, and what the API server refuses is skipped. wants: which kinds to list. Raises KubeError.
     """
     query = {"labelSelector": selector}
     for resource in filter(wants, listed_resources(served)):
-        paths = [resource.path()]
-        if namespaces is not None and not await _may_list(host, resource):
+        paths, need = [resource.path()], errors.Need("list", resource.gvk.group, resource.plural)
+        if namespaces is not None and not await discovery.is_allowed(host, need):
             paths = [resource.path(name) for name in namespaces] if resource.namespaced else []
         for path in paths:
             try:
                 async for item in _listed(host, resource, path, query):
                     yield resource, item
-            except ApiError as error:
-                is_skipped = namespaces is not None and not isinstance(error, _OF_NO_KIND)
-                if not is_skipped and not await _is_away(host, resource, error):
-                    raise
-
-
-async def _is_away(host: ApiClient, resource: Resource, error: ApiError) -> bool:
-    """Return True for a kind that is not served now, or by an unavailable aggregated server."""
-    if isinstance(error, NotServedError):
-        return await is_absent(host, resource.path())
-    return error.status == _UNAVAILABLE and await _is_of_another_server(host, resource)
-
-
-async def _is_of_another_server(host: ApiClient, resource: Resource) -> bool:
-    """Return True for a kind of an aggregated server, which may be away alone, and say less."""
-    try:
-        return await is_aggregated(host, resource)
-    except ForbiddenError:
-        return not is_built_in(resource.gvk.group)
-
-
-async def _may_list(host: ApiClient, resource: Resource) -> bool:
-    return await is_allowed(host, Need("list", resource.gvk.group, resource.plural))
+            except errors.ApiError as error:
+                if namespaces is not None and not isinstance(error, _OF_NO_KIND):
+                    continue
+                is_away = error.status == _UNAVAILABLE
+                if not (is_away and await _is_of_another_server(host, resource)):
+                    await _check_absent(host, resource, error)
 
 
 async def objects_in(
     host: ApiClient, served: ServedApis, namespace: str
 ) -> AsyncIterator[tuple[Resource, Object]]:
-    """Yield resource and metadata of every object in a namespace.
-
-    Raises KubeError even if a single kind cannot be listed: for callers that need everything.
-    """
+    """Yield resource and metadata of every object in a namespace. Raises KubeError for any kind."""
     for resource in listed_resources(served):
         if not resource.namespaced:
             continue
         try:
             async for item in _listed(host, resource, resource.path(namespace), {}):
                 yield resource, item
-        except NotServedError:
-            if not await is_absent(host, resource.path()):
-                raise
-            # The kind was removed meanwhile, and its objects with it.
+        except errors.NotServedError as error:
+            await _check_absent(host, resource, error)
+
+
+async def _check_absent(host: ApiClient, resource: Resource, error: errors.ApiError) -> None:
+    """Raise the error of a list unless its kind, and all objects of it, were removed meanwhile."""
+    if not (
+        isinstance(error, errors.NotServedError)
+        and await discovery.is_absent(host, resource.path())
+    ):
+        raise error
+
+
+async def _is_of_another_server(host: ApiClient, resource: Resource) -> bool:
+    """Return True for a kind of an aggregated server, which may be away alone, and say less."""
+    try:
+        return await discovery.is_aggregated(host, resource)
+    except errors.ForbiddenError:
+        return not discovery.is_built_in(resource.gvk.group)
 
 
 async def _listed(
     host: ApiClient, resource: Resource, path: str, query: dict[str, str]
 ) -> AsyncIterator[Object]:
-    """Yield each object of a list. Raises ExpiredError if it expires between two pages.
-
-    Only a page is in memory, and decoded one object of it: annotations may be large.
-    """
+    """Yield each object of a list, of which one page is in memory, and decoded one object of it."""
     size, token = PageSize(), ""
     while True:
         page = {**query, **({"continue": token} if token else {})}
@@ -383,10 +329,10 @@ async def _listed(
         try:
             head, items = split_page(content)
         except ValueError as error:
-            raise UnreadableError(f"the response is not a list: {error}") from error
+            raise errors.UnreadableError(f"the response is not a list: {error}") from error
         try:
             check_version(dig(head, "metadata", "resourceVersion"))
-        except UnreadableError:
+        except errors.UnreadableError:
             if not await _is_of_another_server(host, resource):
                 raise
         size.received(len(items), len(content))

@@ -4,9 +4,6 @@ Ours is a Cluster that has the name of a virtual cluster *and* its id, a UUIDv5 
 host's kube-system UID and that name: stable, distinct, never the raw host UID. Of two agents
 of one host that have the same virtual cluster in their settings it is the one's that the
 Cluster names, which is the first that wrote it.
-
-The agent judges by its own probe of the host. What the hub writes into the condition (Unknown, if
-it has not heard of the agent) is about the connection to the hub, not about the host.
 """
 
 import hashlib
@@ -15,16 +12,18 @@ import math
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from operator import itemgetter
 from typing import TypeVar
 
 import msgspec
 import orjson
 from cachetools import LRUCache
 
-from karmada_vc_agent.cluster.rules.conditions import Condition
+from karmada_vc_agent.cluster.rules.conditions import Condition, Observation, Thresholds, damp
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.kube.client import ApiClient
@@ -33,14 +32,17 @@ from karmada_vc_agent.kube.controller import NotReadyError, Signal
 from karmada_vc_agent.kube.errors import AlreadyExistsError, KubeError, NotFoundError
 from karmada_vc_agent.kube.flows import SharedLock, retry_on
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.objects import Object, annotations_of, dig, maps_at, timestamp, uid_of
-from karmada_vc_agent.model.user_text import one_line
-from karmada_vc_agent.model.vocabulary import (
-    AGENT_ANNOTATION,
-    NAME_FIELD,
-    PRESERVE_ANNOTATION,
-    ClusterShape,
+from karmada_vc_agent.model import vocabulary
+from karmada_vc_agent.model.objects import (
+    Object,
+    annotations_of,
+    dig,
+    is_map_of_texts,
+    maps_at,
+    timestamp,
+    uid_of,
 )
+from karmada_vc_agent.model.user_text import one_line
 
 T = TypeVar("T")
 
@@ -48,13 +50,11 @@ REPORTS = STATUS, LEASE = "status", "Lease"
 
 
 class Judgements:
-    """The Ready condition of each virtual cluster as judged by the agent.
-
-    changed: a virtual cluster whose status changed.
-    """
+    """A condition of each virtual cluster as judged by the agent. changed: its status did."""
 
     def __init__(self, scopes: Scopes) -> None:
         self._conditions: dict[str, Condition] = scopes.keep()
+        self._observed: dict[str, Observation] = scopes.keep()
         self.changed: Signal[[str]] = Signal()
 
     def of(self, name: str) -> Condition | None:
@@ -66,22 +66,35 @@ class Judgements:
         judged = self._conditions.get(name)
         return judged is not None and judged["status"] == "True"
 
-    def judge(self, name: str, ready: Condition) -> None:
-        """Store a condition; listeners are called if its status changed."""
-        before = self._conditions.get(name)
-        self._conditions[name] = ready
-        if before is None or before["status"] != ready["status"]:
+    def judge(
+        self, name: str, observed: Condition, thresholds: Thresholds | None = None, now_s: float = 0
+    ) -> Condition:
+        """Store a condition, damped by thresholds; listeners are called if its status changed."""
+        before, judged = self._conditions.get(name), observed
+        if thresholds is not None:
+            last = self._observed.get(name)
+            judged, self._observed[name] = damp(last, observed, before, now_s, thresholds)
+        self._conditions[name] = judged
+        if before is None or before["status"] != judged["status"]:
             self.changed.emit(name)
+        return judged
+
+
+@dataclass(slots=True)
+class _Accepted:
+    """When the hub last accepted a report, or the first try of one; why not since then."""
+
+    at: float
+    is_any: bool = False
+    reason: str = ""
 
 
 class HubContact:
     """The times at which the hub last accepted Lease and status of each Cluster.
 
-    An answer is not enough: with an expired certificate every request is answered by 401, while
-    open watches live on.
-    patience_s: how long it may accept nothing; after that it considers the agent dead.
-    changed: a Cluster of which the hub accepted something for the first time, or again after it was
-    late. It becomes late without a signal.
+    An answer is not enough: an expired certificate is answered by 401, while open watches live on.
+    patience_s: how long it may accept nothing; after that it considers the agent dead. changed: a
+    Cluster of which it accepted the first report, or one again after it was late.
     """
 
     def __init__(
@@ -90,80 +103,60 @@ class HubContact:
         scopes.ended.subscribe(self.forget)
         self._patience_s = patience_s
         self._clock = clock
-        self._accepted_at: dict[tuple[str, str], float] = {}
-        self._heard_at: dict[tuple[str, str], float] = {}
-        self._reasons: dict[tuple[str, str], str] = {}
+        self._accepted: dict[tuple[str, str], _Accepted] = {}
         self.changed: Signal[[str]] = Signal()
 
     def accepted(self, name: str, what: str) -> None:
         """Record that the hub has accepted STATUS or LEASE of a Cluster."""
         before = (self.silent_s(name) is None, self.problem_of(name))
-        self._accepted_at[name, what] = self._heard_at[name, what] = self._clock()
-        self._reasons.pop((name, what), None)
+        self._accepted[name, what] = _Accepted(self._clock(), is_any=True)
         if before != (False, self.problem_of(name)):
             self.changed.emit(name)
 
     def forget(self, name: str) -> None:
         """Drop a Cluster that is not ours to report."""
         for what in REPORTS:
-            self._accepted_at.pop((name, what), None)
-            self._heard_at.pop((name, what), None)
-            self._reasons.pop((name, what), None)
+            self._accepted.pop((name, what), None)
 
     async def track(self, name: str, what: str, write: Awaitable[T]) -> T:
         """Await a write; record the error if the hub rejects it. Raises what `write` raises."""
-        self._accepted_at.setdefault((name, what), self._clock())
+        accepted = self._accepted.setdefault((name, what), _Accepted(self._clock()))
         try:
             return await write
         except KubeError as error:
-            self._reasons[name, what] = str(error)
+            accepted.reason = f": {error}"
             raise
 
     def is_accepted(self, name: str) -> bool:
         """Return True if the hub has accepted writes for a Cluster within its patience."""
-        return not self._late((name, what) for what in REPORTS)
+        return self.problem_of(name) is None
 
     def silent_s(self, name: str) -> float | None:
-        """Return how many seconds ago the hub last had STATUS or LEASE of a Cluster as desired.
-
-        None where it never had, or where that is not ours to report.
-        """
-        times = [self._heard_at[name, what] for what in REPORTS if (name, what) in self._heard_at]
+        """Return the seconds since the hub last accepted a report of a Cluster; None if never."""
+        both = (self._accepted.get((name, what)) for what in REPORTS)
+        times = [each.at for each in both if each is not None and each.is_any]
         return self._clock() - max(times) if times else None
 
-    def problem_of(self, name: str) -> str | None:
-        """Return what the hub has not accepted of a Cluster for too long, and why, or None.
-
-        The same text for as long as it lasts: it becomes part of a status.
-        """
-        late = self._late((name, what) for what in REPORTS)
-        return f"the hub accepts no {late[0][2]} of Cluster {name}{late[0][3]}" if late else None
-
-    def problem(self) -> str | None:
-        """Return what the hub has not accepted for too long, and why, or None."""
-        late = self._late(self._accepted_at)
+    def problem_of(self, name: str = "") -> str | None:
+        """Return, for a status, what the hub has not accepted of a Cluster, or any, and why."""
+        late = self._late([(name, what) for what in REPORTS] if name else self._accepted)
         if not late:
             return None
-        since, name, what, why = late[0]
         others = len({each[1] for each in late}) - 1
         more = f" (and {others} more)" if others else ""
-        seconds = round(self._clock() - since)
-        return f"the hub has accepted no {what} of Cluster {name}{more} for {seconds} s{why}"
+        return f"the hub accepts no {late[0][2]} of Cluster {late[0][1]}{more}{late[0][3]}"
 
     def accepts_others(self) -> bool:
         """Return True if the hub accepts all of some Clusters, beside those that are late."""
-        late = {name for _, name, _, _ in self._late(self._accepted_at)}
-        return any(name not in late for name, _ in self._accepted_at)
+        late = {name for _, name, _, _ in self._late(self._accepted)}
+        return any(name not in late for name, _ in self._accepted)
 
     def _late(self, keys: Iterable[tuple[str, str]]) -> list[tuple[float, str, str, str]]:
         """Return (since when, Cluster, what, `: <why>` or "") of what is late, longest first."""
         limit = self._clock() - self._patience_s
-        late = [
-            (at, *key, f": {self._reasons[key]}" if key in self._reasons else "")
-            for key in keys
-            if (at := self._accepted_at.get(key, limit)) < limit
-        ]
-        return sorted(late, key=lambda each: each[0])
+        pairs = ((key, self._accepted.get(key)) for key in keys)
+        late = [(each.at, *key, each.reason) for key, each in pairs if each and each.at < limit]
+        return sorted(late, key=itemgetter(0))
 
 
 REMEMBERED = 4096
@@ -189,14 +182,11 @@ def agent_id(namespace: str, name: str) -> str:
 
 def agent_of(cluster: Object | None) -> str:
     """Return the agent that serves a Cluster, or "" where it does not say."""
-    return annotations_of(cluster or {}).get(AGENT_ANNOTATION, "")
+    return annotations_of(cluster or {}).get(vocabulary.AGENT_ANNOTATION, "")
 
 
 def version_of(cluster: Object) -> str:
-    """Return the version to change a Cluster by. Raises NotReadyError while it is from elsewhere.
-
-    One from the checkpoint has none: the hub has not listed its Clusters yet.
-    """
+    """Return the version to change a Cluster by. Raises NotReadyError for one of the checkpoint."""
     version = cluster["metadata"].get("resourceVersion")
     if not version:
         raise NotReadyError("the hub has not listed its Clusters yet")
@@ -222,16 +212,13 @@ async def find_cluster(hub: ApiClient, name: str) -> Object | None:
 
     By a list: `leave` removes the right to get a Cluster by its name, and a denial is no absence.
     """
-    answer = await hub.get(CLUSTERS_PATH, {"fieldSelector": f"{NAME_FIELD}={name}"})
+    answer = await hub.get(CLUSTERS_PATH, {"fieldSelector": f"{vocabulary.NAME_FIELD}={name}"})
     clusters = maps_at(answer, "items")
     return next((each for each in clusters if each["metadata"]["name"] == name), None)
 
 
 class ClusterCodec(RawCodec):
     """Clusters with `status.apiEnablements` as a digest: the list is large and only compared."""
-
-    def __init__(self) -> None:
-        super().__init__(ClusterShape)
 
     def trim(self, obj: Object) -> Object:
         """Return what is kept of a Cluster."""
@@ -262,14 +249,12 @@ class HubClusters:
         self._judgements = judgements
         self._host_uid = host_uid
         self._names = names
-        self._marked: LRUCache[str, str] = LRUCache(REMEMBERED)
+        self.marked: LRUCache[str, str] = LRUCache(REMEMBERED)
+        """Virtual cluster -> uid of its Cluster that was last seen with a deletion mark, which may
+        be deleted before its reconciliation."""
         self.has_listed: Callable[[str], bool] = lambda _: True
         """Returns True once the hub has reported whether there is a Cluster of a name."""
         store.add_handler(self._changed)
-
-    def is_listed(self, name: str) -> bool:
-        """Return True once the hub has listed the Cluster of a name, if there is one."""
-        return self.store.is_synced and self.has_listed(name)
 
     def id_of(self, name: str) -> str:
         """Return the id of a virtual cluster, whether it is served or not."""
@@ -282,22 +267,19 @@ class HubClusters:
 
     def is_ours(self, cluster: Object | None) -> bool:
         """Return True for a Cluster of this host, and of no other agent of it."""
-        return self._is_of_this_host(cluster) and self._other_agent(cluster) is None
+        return self._is_of_this_host(cluster) and (
+            not self.agent or agent_of(cluster) in ("", self.agent)
+        )
 
     def other_agent(self, name: str) -> str | None:
         """Return the other agent of this host that serves a virtual cluster, if one does."""
         cluster = self.store.get("", name)
         is_listed = name in self._names and self._is_of_this_host(cluster)
-        return self._other_agent(cluster) if is_listed else None
-
-    def _other_agent(self, cluster: Object | None) -> str | None:
-        agent = agent_of(cluster) if self.agent else ""
-        return agent if agent and agent != self.agent else None
+        return agent_of(cluster) if is_listed and not self.is_ours(cluster) else None
 
     def _is_of_this_host(self, cluster: Object | None) -> bool:
-        if cluster is None:
-            return False
-        return bool(dig(cluster, "spec", "id") == self.id_of(cluster["metadata"]["name"]))
+        name = dig(cluster, "metadata", "name")
+        return cluster is not None and bool(dig(cluster, "spec", "id") == self.id_of(name))
 
     def conflicting_cluster(self, name: str) -> Object | None:
         """Return a foreign Cluster that has our name or our id."""
@@ -309,8 +291,7 @@ class HubClusters:
 
     def created_at(self, name: str) -> str:
         """Return when the Cluster was created, or ""."""
-        cluster = self.ours(name)
-        return str(cluster["metadata"].get("creationTimestamp") or "") if cluster else ""
+        return str(dig(self.ours(name), "metadata", "creationTimestamp") or "")
 
     def is_ready(self, name: str) -> bool:
         """Return True if our Cluster is Ready: by our own judgement, if it is ours to judge."""
@@ -320,23 +301,15 @@ class HubClusters:
         conditions = dig(cluster, "status", "conditions") or []
         return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
-    def marked(self, name: str) -> str:
-        """Return the uid of our Cluster that was seen with a deletion mark last, or "".
-
-        Recorded as it is reported: the Cluster may be deleted before its reconciliation.
-        """
-        return self._marked.get(name, "")
-
     def _changed(self, _old: Object | None, new: Object | None) -> None:
-        if new is None or not new["metadata"].get("deletionTimestamp"):
-            return
-        name = new["metadata"]["name"]
-        if name in self._names and self._is_of_this_host(new):
-            self._marked[name] = uid_of(new)
+        name = dig(new, "metadata", "name")
+        is_marked = bool(dig(new, "metadata", "deletionTimestamp"))
+        if is_marked and name in self._names and self._is_of_this_host(new):
+            self.marked[name] = uid_of(new)
 
     def preserves(self, name: str) -> bool:
         """Return True if what the Works of our Cluster made is to stay when they are deleted."""
-        return annotations_of(self.ours(name) or {}).get(PRESERVE_ANNOTATION) == "true"
+        return annotations_of(self.ours(name) or {}).get(vocabulary.PRESERVE_ANNOTATION) == "true"
 
     def is_deleting(self, name: str) -> bool:
         """Return True if our Cluster has a deletion mark."""
@@ -364,9 +337,8 @@ class ClusterRecord:
     """The record of one registration: UID of the Cluster, digest of the settings.
 
     has_left: `leave` removed it; whatever the settings, it is not registered again. was_deleted:
-    this agent saw the deletionTimestamp of that Cluster, and finalised it; it is not registered
-    again while the settings stay (contract trap 5), neither after a restart nor by a standby. One
-    that disappeared otherwise was lost, as by a restore of the hub, and is registered again.
+    this agent saw its deletionTimestamp; it is not registered again while the settings stay
+    (contract trap 5). One that disappeared otherwise was lost, and is registered again.
     """
 
     uid: str
@@ -393,7 +365,8 @@ class AgentState:
         try:
             await self.look()
         except NotFoundError:
-            self._take(await self._create())
+            await self._create()
+            await self.look()
         for key, value in self.values(_CLUSTER_PREFIX).items():
             if _record(value) is None:
                 _log.warning(
@@ -403,12 +376,8 @@ class AgentState:
 
     async def look(self) -> None:
         """Load the state as it is, and change nothing. Raises KubeError."""
-        self._take(await self._client.get(self._path))
-
-    def _take(self, state: Object) -> None:
-        data = state.get("data")
-        pairs = data.items() if isinstance(data, dict) else ()
-        self._values = {key: value for key, value in pairs if isinstance(value, str)}
+        data = dig(await self._client.get(self._path), "data")
+        self._values = data if is_map_of_texts(data) else {}
 
     async def follow_time(self) -> None:
         """Write the whole state whenever the host goes back in time."""
@@ -462,12 +431,17 @@ class AgentState:
         await self.write(_CLUSTER_PREFIX + name, orjson.dumps(fields).decode())
 
     async def read_again(self, name: str) -> ClusterRecord | None:
-        """Return the record of one virtual cluster as it is on the host; `leave` writes there, too.
-
-        Raises KubeError.
-        """
-        if value := await self._stored(name):
-            self._values[_CLUSTER_PREFIX + name] = value
+        """Return a record as it is on the host, where `leave` writes, too. Raises KubeError."""
+        key = _CLUSTER_PREFIX + name
+        async with self._lock:
+            try:
+                value = dig(await self._client.get(self._path), "data", key)
+            except NotFoundError:
+                await self._patch(self._values)
+            else:
+                self._values.pop(key, None)
+                if isinstance(value, str):
+                    self._values[key] = value
         return self.cluster(name)
 
     async def remember_deleted(self, name: str, uid: str, settings: str) -> ClusterRecord:
@@ -477,31 +451,18 @@ class AgentState:
         """
         if (recorded := self.cluster(name)) and recorded.was_deleted and recorded.uid == uid:
             return recorded
-        stored = _record(await self._stored(name))
+        stored = await self.read_again(name)
         has_left = stored is not None and stored.has_left
         record = ClusterRecord(uid, settings, has_left, was_deleted=True)
         await self.remember(name, record)
         return record
-
-    async def _stored(self, name: str) -> str:
-        """Return a record on the host, written again if the ConfigMap was deleted."""
-        try:
-            data = (await self._client.get(self._path)).get("data") or {}
-        except NotFoundError:
-            await self._write_again()
-            data = self._values
-        value = data.get(_CLUSTER_PREFIX + name)
-        return value if isinstance(value, str) else ""
 
     async def forget(self, name: str) -> None:
         """Drop the record of a virtual cluster that no longer exists."""
         await self._put(_CLUSTER_PREFIX + name, None)  # `leave` may have written one meanwhile
 
     async def remember_label(self, value: str, name: str) -> None:
-        """Record that nodes of a virtual cluster are labelled by a former name of it.
-
-        Sends no request where the label is its name, or was recorded. Raises KubeError.
-        """
+        """Record a former name that nodes are labelled by, unless it is. Raises KubeError."""
         if value != name:
             await self.write(_LABEL_PREFIX + value, name)
 
@@ -518,23 +479,16 @@ class AgentState:
         """Return what else is stored under a key, "" if nothing."""
         return self._values.get(key, "")
 
-    async def write(self, key: str, value: str) -> None:
-        """Store a value; sends no request if it is unchanged. Raises KubeError."""
+    async def write(self, key: str, value: str | None) -> None:
+        """Store a value, None = drop it; sends no request if it is unchanged. Raises KubeError."""
         if self._values.get(key) != value:
             await self._put(key, value)
 
-    async def erase(self, key: str) -> None:
-        """Drop a value; sends no request if there is none. Raises KubeError."""
-        if key in self._values:
-            await self._put(key, None)
-
     async def _put(self, key: str, value: str | None) -> None:
-        """Store a value, None = drop it."""
         async with self._lock:
             await self._patch({key: value})
-            if value is None:
-                self._values.pop(key, None)
-            else:
+            self._values.pop(key, None)
+            if value is not None:
                 self._values[key] = value
 
     async def ensure_namespace(self) -> None:
@@ -542,23 +496,16 @@ class AgentState:
         try:
             await self._client.get(f"/api/v1/namespaces/{self._namespace}")
         except NotFoundError:
-            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self._namespace}}
-            try:
+            metadata = {"name": self._namespace}
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+            with suppress(AlreadyExistsError):
                 await self._client.create("/api/v1/namespaces", body)
-            except AlreadyExistsError:
-                return
 
-    async def _create(self) -> Object:
-        body = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": self._name, "namespace": self._namespace},
-            "data": {},
-        }
-        try:
-            return await self._client.create(self._collection, body)
-        except AlreadyExistsError:
-            return await self._client.get(self._path)
+    async def _create(self) -> None:
+        metadata = {"name": self._name, "namespace": self._namespace}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {}}
+        with suppress(AlreadyExistsError):
+            await self._client.create(self._collection, body)
 
 
 def _record(value: str) -> ClusterRecord | None:

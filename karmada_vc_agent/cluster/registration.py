@@ -1,9 +1,8 @@
 """Where virtual clusters are defined, and their registration on the hub."""
 
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 from msgspec.structs import replace
@@ -16,18 +15,14 @@ from karmada_vc_agent.cluster.hub_clusters import (
     digest,
     version_of,
 )
-from karmada_vc_agent.cluster.rules.cluster_objects import (
-    cluster_changes,
-    new_cluster,
-    served_by_another,
-)
-from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
+from karmada_vc_agent.cluster.rules import cluster_objects
+from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters, selects_the_same
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, Requeue, Signal
 from karmada_vc_agent.kube.errors import AlreadyExistsError, InvalidError, KubeError, NotFoundError
 from karmada_vc_agent.kube.flows import LogOnce
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import Object, dig, uid_of
 from karmada_vc_agent.model.quantity import Duration, Size
 from karmada_vc_agent.model.virtual_cluster import (
     ApplyAs,
@@ -106,8 +101,7 @@ class VirtualClusterSource:
     def defines_nodes_of(self, vc: VirtualCluster) -> bool:
         """Return True if it defines one of this name with these nodes; the rest may differ."""
         own = self._defined.get(vc.name)
-        nodes = (vc.node_selector, vc.node_names)
-        return own is not None and (own.node_selector, own.node_names) == nodes
+        return own is not None and selects_the_same(own, vc)
 
     def replace_all(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
         """Define exactly these from now on."""
@@ -122,10 +116,7 @@ class VirtualClusterSource:
         self._define({name: vc for name, vc in self._defined.items() if name != cluster})
 
     def rival(self, cluster: str) -> "VirtualClusterSource | None":
-        """Return the older source that has a name, or its names on the host, or None.
-
-        That is this one itself, where another of its own is first.
-        """
+        """Return the source, older or this one itself, that has a name or its names on the host."""
         holder = self._sources.holder(cluster, self)
         return holder[0] if holder else None
 
@@ -134,16 +125,10 @@ class VirtualClusterSource:
         if (holder := self._sources.holder(cluster, self)) is None:
             return ""
         source, vc = holder
-        own = self._defined.get(cluster)
-        shared = own.name_on_host if own is not None else cluster
-        text = f"virtual cluster {vc.name} of {source.name}"
         if vc.name == cluster:
             return f"{source.name} already defines a virtual cluster of this name"
-        if vc.name == shared:
-            return f"formerNames has {shared}, which is {text}"
-        if shared == cluster:
-            return f"{text} has {shared} in formerNames"
-        return f"formerNames has {shared}, and so has {text}"
+        names = f"its name on the host is {vc.name_on_host} (formerNames)"
+        return f"{names}, and so is that of virtual cluster {vc.name} of {source.name}"
 
     def _define(self, virtual_clusters: dict[str, VirtualCluster]) -> None:
         if virtual_clusters != self._defined:
@@ -157,11 +142,7 @@ _Holder = tuple[VirtualClusterSource, VirtualCluster]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The origin of one.
-
-    text: `NodeGroup shop-a`. is_label: it is a label that nodes have. absence: why that is not
-    there any more, and the consequence; "" while it is there.
-    """
+    """The origin of one, `NodeGroup shop-a`. absence: it was deleted, and the consequence."""
 
     text: str
     is_label: bool = False
@@ -169,52 +150,40 @@ class Origin:
 
 
 class Origins:
-    """Origins by virtual cluster, and what was discovered but is not served.
+    """Origins by virtual cluster, and what was discovered but is refused, by source and name.
 
     source: of the settings, `nodeGroups`. changed: a virtual cluster whose origin changed.
     """
 
     def __init__(self) -> None:
-        self._origins: dict[tuple[str, str], Origin] = {}
-        self._by_cluster: dict[str, Origin] = {}
-        self._refused: dict[tuple[str, str], str] = {}
+        self._origins: dict[str, tuple[str, Origin]] = {}
+        self.refused: dict[tuple[str, str], str] = {}
         self.changed: Signal[[str]] = Signal()
 
     def of(self, cluster: str) -> Origin | None:
         """Return the origin of a virtual cluster; None for one of the file, or an object."""
-        return self._by_cluster.get(cluster)
+        return self._origins.get(cluster, ("", None))[1]
 
     def note(self, source: str, cluster: str, origin: Origin | None) -> None:
         """Record the origin of one that a source defines, None if it defines none of this name."""
-        before = self._origins.pop((source, cluster), None)
+        before = self._origins.get(cluster)
         if origin is not None:
-            self._origins[source, cluster] = self._by_cluster[cluster] = origin
-        elif before is not None and self._by_cluster.get(cluster) == before:
-            del self._by_cluster[cluster]
-        if origin != before:
+            self._origins[cluster] = (source, origin)
+        elif before is not None and before[0] == source:
+            del self._origins[cluster]
+        if self._origins.get(cluster) != before:
             self.changed.emit(cluster)
 
     def refuse(self, source: str, cluster: str, problem: str) -> bool:
         """Record why one is not served as discovered, "" if it is; return True if that is new."""
-        before = self._refused.pop((source, cluster), "")
+        before = self.refused.pop((source, cluster), "")
         if problem:
-            self._refused[source, cluster] = problem
+            self.refused[source, cluster] = problem
         return problem != before
-
-    def refusals(self) -> list[str]:
-        """Return why what was discovered is not served, each in a text."""
-        return list(self._refused.values())
-
-    def refused(self) -> Mapping[str, int]:
-        """Return how many are not served: source -> number."""
-        return Counter(source for source, _ in self._refused)
 
 
 class LiveSettings:
-    """The settings in use, without virtual clusters: those are in the registry.
-
-    changed: emitted after they changed.
-    """
+    """The settings in use, without virtual clusters: those are in the registry."""
 
     def __init__(self, config: AgentConfig) -> None:
         self.config = replace(config, virtual_clusters=())
@@ -236,15 +205,14 @@ _OF_WORKS = frozenset(("paused", "window", "window_passes"))
 def settings_digest(vc: VirtualCluster) -> str:
     """Return a text that changes when any setting of a virtual cluster does.
 
-    Settings at their default do not count, so that a new one in a later version changes nothing,
-    nor does a level of Pod Security that the profile requires.
-    Nor do a pause, windows and the share of the loop, which say nothing of the Cluster.
+    Defaults do not count, so that a new setting changes nothing, nor does a level of Pod Security
+    that the profile requires, nor what says nothing of the Cluster: pause, windows, loop share.
     """
-    defaults = VirtualCluster(vc.name, bounds=Bounds(bytes=Size(_FIRST_BYTES)))
-    bounds = replace(vc.bounds, loop_milliseconds=defaults.bounds.loop_milliseconds)
-    if bounds.bytes == Bounds().bytes:
-        bounds = replace(bounds, bytes=defaults.bounds.bytes)
-    vc = replace(vc, bounds=bounds)
+    first = Bounds(bytes=Size(_FIRST_BYTES))
+    size = vc.bounds.bytes if vc.bounds.bytes != Bounds().bytes else first.bytes
+    defaults = VirtualCluster(vc.name, bounds=first)
+    shares = first.loop_milliseconds
+    vc = replace(vc, bounds=replace(vc.bounds, loop_milliseconds=shares, bytes=size))
     given = {
         name: value
         for name in vc.__struct_fields__
@@ -270,48 +238,27 @@ def _plain(value: object) -> object:
     return float(value) if isinstance(value, Duration) else value
 
 
+@dataclass
 class Registrations:
     """The virtual clusters whose Cluster was deleted, or left, while the settings stay.
 
-    reregister: names that are to be registered again all the same.
+    reregister: names to register again all the same, until they are. troubles: why one is not.
     """
 
-    def __init__(
-        self,
-        state: AgentState,
-        clusters: HubClusters,
-        virtual_clusters: Mapping[str, VirtualCluster],
-        reregister: Iterable[str] = (),
-    ) -> None:
-        self._state = state
-        self._clusters = clusters
-        self._virtual_clusters = virtual_clusters
-        self._reregister = set(reregister)
-        self._troubles: dict[str, str] = {}
+    state: AgentState
+    clusters: HubClusters
+    virtual_clusters: Mapping[str, VirtualCluster]
+    reregister: set[str]
+    troubles: dict[str, str] = field(default_factory=dict)
 
     def stays_away(self, name: str) -> bool:
         """Return True for a virtual cluster of the settings that is not to be registered."""
-        record = self._state.cluster(name)
-        if record is None or name in self._reregister or self._clusters.ours(name) is not None:
+        record = self.state.cluster(name)
+        if record is None or name in self.reregister or self.clusters.ours(name) is not None:
             return False
-        vc = self._virtual_clusters.get(name)
+        vc = self.virtual_clusters.get(name)
         is_same = vc is not None and record.settings == settings_digest(vc)
         return record.has_left or (record.was_deleted and is_same)
-
-    def note(self, name: str, trouble: str | None) -> None:
-        """Record why a virtual cluster is not registered as in its settings, None where it is."""
-        if trouble is None:
-            self._troubles.pop(name, None)
-        else:
-            self._troubles[name] = trouble
-
-    def trouble(self, name: str) -> str | None:
-        """Return why a virtual cluster is not registered as in its settings, or None."""
-        return self._troubles.get(name)
-
-    def is_there(self, name: str) -> None:
-        """Record that a Cluster exists: --reregister does not apply to later deletions."""
-        self._reregister.discard(name)
 
 
 _log = logging.getLogger(__name__)
@@ -333,11 +280,12 @@ def keys_of_registered(
     virtual_clusters: Container[str], old: Object | None, new: Object | None
 ) -> Iterator[str]:
     """Yield the virtual cluster of a changed Cluster, if it is served."""
-    cluster = new or old
-    if cluster is not None and cluster["metadata"]["name"] in virtual_clusters:
-        yield cluster["metadata"]["name"]
+    name = dig(new or old, "metadata", "name")
+    if name in virtual_clusters:
+        yield name
 
 
+@dataclass
 class RegistrationController:
     """Registers each virtual cluster once, and keeps what it registered up to date.
 
@@ -345,60 +293,50 @@ class RegistrationController:
     hub needs to reach a virtual cluster; returns what its new Cluster says of it.
     """
 
-    def __init__(
-        self,
-        hub: ApiClient,
-        clusters: HubClusters,
-        state: AgentState,
-        virtual_clusters: Mapping[str, VirtualCluster],
-        registrations: Registrations,
-        access_of: Callable[[VirtualCluster], Awaitable[Object]],
-    ) -> None:
-        self._access_of = access_of
-        self._hub = hub
-        self._clusters = clusters
-        self._state = state
-        self._virtual_clusters = virtual_clusters
-        self.registrations = registrations
-        self._once = LogOnce(_log)
+    hub: ApiClient
+    clusters: HubClusters
+    state: AgentState
+    virtual_clusters: Mapping[str, VirtualCluster]
+    registrations: Registrations
+    access_of: Callable[[VirtualCluster], Awaitable[Object]]
+    _once: LogOnce = field(init=False, default_factory=lambda: LogOnce(_log))
 
     async def reconcile(self, name: str) -> Requeue | None:
         """Create or update the Cluster of one virtual cluster."""
         try:
             outcome = await self._reconcile(name)
         except KubeError as error:
-            self.registrations.note(name, str(error))
+            self.registrations.troubles[name] = str(error)
             raise
         if outcome is not REFUSED_RETRY:
-            self.registrations.note(name, None)
+            self.registrations.troubles.pop(name, None)
         return outcome
 
     async def _reconcile(self, name: str) -> Requeue | None:
-        vc = self._virtual_clusters.get(name)
+        vc = self.virtual_clusters.get(name)
         if vc is None:
             self._once.ended(name)  # logged again once it is back
             return None
-        if not self._clusters.has_listed(name):
+        if not self.clusters.has_listed(name):
             raise NotReadyError(f"the hub has not listed cluster({name}) yet")
-        cluster = self._clusters.ours(name)
-        other = self._clusters.conflicting_cluster(name)
-        record = await self._note_deletion(name)
+        record, marked = self.state.cluster(name), self.clusters.marked.get(name)
+        if marked and record is not None and record.uid == marked and not record.was_deleted:
+            # Our Cluster was deleted, which counts across restarts.
+            record = await self.state.remember_deleted(name, marked, record.settings)
         settings = settings_digest(vc)
-        rival = self._clusters.other_agent(name)
-
-        if rival is not None:
-            return self._refused(name, served_by_another(name, rival))
-        if cluster is not None:
+        if (rival := self.clusters.other_agent(name)) is not None:
+            return self._refused(name, cluster_objects.served_by_another(name, rival))
+        if (cluster := self.clusters.ours(name)) is not None:
             return await self._maintain(vc, cluster, record, settings)
-        if other is not None:
+        if self.clusters.conflicting_cluster(name) is not None:
             text = (
-                f"the cluster ID {self._clusters.id_of(name)} or the cluster name {name} "
+                f"the cluster ID {self.clusters.id_of(name)} or the cluster name {name} "
                 "has been registered"
             )
             return self._refused(name, text)
         if record is not None and not record.was_deleted:
             # It may have left while it was not served here, and its deletion was not observed.
-            record = await self._state.read_again(name)
+            record = await self.state.read_again(name)
         if self.registrations.stays_away(name):
             message = _LEFT if record and record.has_left else _DELETED
             self._once.warning(message, about=name, virtual_cluster=name)
@@ -410,69 +348,52 @@ class RegistrationController:
             )
         return await self._register(vc, settings)
 
-    async def _note_deletion(self, name: str) -> ClusterRecord | None:
-        """Record, across restarts, that our Cluster was deleted; return the record."""
-        record, marked = self._state.cluster(name), self._clusters.marked(name)
-        if marked and record is not None and record.uid == marked and not record.was_deleted:
-            return await self._state.remember_deleted(name, marked, record.settings)
-        return record
-
     async def _register(self, vc: VirtualCluster, settings: str) -> Requeue | None:
         _log.info("Registering", extra={"virtual_cluster": vc.name})
-        access = await self._access_of(vc)
+        access = await self.access_of(vc)
         try:
-            created = await self._hub.create(
-                CLUSTERS_PATH,
-                new_cluster(
-                    vc,
-                    self._clusters.id_of(vc.name),
-                    self._clusters.agent,
-                    self._clusters.host,
-                    access,
-                ),
+            cluster = cluster_objects.new_cluster(
+                vc, self.clusters.id_of(vc.name), self.clusters.agent, self.clusters.host, access
             )
+            created = await self.hub.create(CLUSTERS_PATH, cluster)
         except InvalidError as error:
             return self._refused(vc.name, str(error))
         except AlreadyExistsError:
             # The watch will report it; then it is ours or a conflict.
             return Requeue(0.5)
-        self.registrations.is_there(vc.name)
-        self._once.ended(vc.name)
-        await self._state.remember(vc.name, ClusterRecord(created["metadata"]["uid"], settings))
-        self._clusters.store.observe(created)
-        return await self._maintain(vc, created, self._state.cluster(vc.name), settings)
+        await self.state.remember(vc.name, ClusterRecord(uid_of(created), settings))
+        self.clusters.store.observe(created)
+        return await self._maintain(vc, created, self.state.cluster(vc.name), settings)
 
     async def _maintain(
         self, vc: VirtualCluster, cluster: Object, record: ClusterRecord | None, settings: str
     ) -> Requeue | None:
         if cluster["metadata"].get("deletionTimestamp"):
-            uid = cluster["metadata"]["uid"]
-            await self._state.remember_deleted(vc.name, uid, settings)
+            await self.state.remember_deleted(vc.name, uid_of(cluster), settings)
             return None
         self._once.ended(vc.name)
-        self.registrations.is_there(vc.name)
-        settings_changed = record is None or record.settings != settings
-        changes = cluster_changes(
+        self.registrations.reregister.discard(vc.name)  # not after a later deletion
+        changes = cluster_objects.cluster_changes(
             cluster,
             vc,
-            self._clusters.agent,
-            self._clusters.host,
-            settings_changed=settings_changed,
+            self.clusters.agent,
+            self.clusters.host,
+            settings_changed=record is None or record.settings != settings,
         )
         if changes:
             version = {"resourceVersion": version_of(cluster)}
             changes["metadata"] = {**changes.get("metadata", {}), **version}
             try:
-                answer = await self._hub.merge_patch(f"{CLUSTERS_PATH}/{vc.name}", changes)
+                answer = await self.hub.merge_patch(f"{CLUSTERS_PATH}/{vc.name}", changes)
             except InvalidError as error:
                 return self._refused(vc.name, str(error))
             except NotFoundError:
                 return Requeue(0.5)
-            self._clusters.store.observe(answer)
-        await self._state.remember(vc.name, ClusterRecord(cluster["metadata"]["uid"], settings))
+            self.clusters.store.observe(answer)
+        await self.state.remember(vc.name, ClusterRecord(uid_of(cluster), settings))
         return None
 
     def _refused(self, name: str, text: str) -> Requeue:
-        self.registrations.note(name, text)
+        self.registrations.troubles[name] = text
         self._once.error("Not registered", about=name, virtual_cluster=name, reason=text)
         return REFUSED_RETRY

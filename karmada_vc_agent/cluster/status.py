@@ -3,16 +3,12 @@
 import logging
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from datetime import datetime, timedelta
 
 from cachetools import LRUCache
 
-from karmada_vc_agent.cluster.host_objects import (
-    PENDING_BY_NAMESPACE,
-    PENDING_BY_SELECTOR,
-    PODS_BY_NODE,
-)
+from karmada_vc_agent.cluster import host_objects
 from karmada_vc_agent.cluster.hub_clusters import (
     CLUSTERS_PATH,
     STATUS,
@@ -24,34 +20,18 @@ from karmada_vc_agent.cluster.hub_clusters import (
     version_of,
 )
 from karmada_vc_agent.cluster.rules import cluster_objects
-from karmada_vc_agent.cluster.rules.conditions import (
-    NO_NODES,
-    NODES_REACHABLE,
-    READY,
-    Condition,
-    Observation,
-    Thresholds,
-    count_nodes,
-    damp,
-    is_online,
-    nodes_reachable,
-    observed_ready,
-    ready_with,
-)
+from karmada_vc_agent.cluster.rules import conditions as rules
+from karmada_vc_agent.cluster.rules.conditions import NODES_REACHABLE, READY, Condition, Thresholds
 from karmada_vc_agent.cluster.virtual_clusters import Claims, Membership, Scopes
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import Requeue, Signal
+from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.discovery import Discovery, HealthProbe, ServedApis
 from karmada_vc_agent.kube.errors import KubeError, NotFoundError
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.core import Pod
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, merge_patch, timestamp
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.model.vocabulary import (
-    CLUSTER_FINALIZER,
-    HUB_CONTACT_ANNOTATION,
-    OBSERVED_AT_ANNOTATION,
-)
 from karmada_vc_agent.translation.kind_policy import (
     ClusterScopedKinds,
     hidden_from_api_enablements,
@@ -60,8 +40,6 @@ from karmada_vc_agent.translation.kind_policy import (
 VERSION_MAX_AGE_S = 60.0
 ENABLEMENTS_KEPT = 64
 """Lists of what is served, 100 KB each; virtual clusters that may have the same kinds share one."""
-
-_Kinds = tuple[tuple[str, ...], ...]
 
 
 @dataclass(kw_only=True)
@@ -87,27 +65,25 @@ class HostStatus:
     discovery_max_age_s: float = 0.0
     is_reached: bool = False
     _version: tuple[str, float] = field(init=False, default=("", float("-inf")))
-    _enablements: LRUCache[_Kinds, tuple[ServedApis, list[Object]]] = field(
+    _enablements: LRUCache[tuple[tuple[str, ...], ...], tuple[ServedApis, list[Object]]] = field(
         init=False, default_factory=lambda: LRUCache(ENABLEMENTS_KEPT)
     )
 
     async def observe(
         self, vc: VirtualCluster, cluster: Object, judged: Sequence[Condition]
     ) -> tuple[Object, list[Condition]]:
-        """Return the fields and conditions to report of a virtual cluster; None = no such field.
-
-        judged: its conditions that are damped, of which Ready is the first.
-        """
-        is_partial = False
+        """Return fields and conditions to report. judged: those that are damped, Ready first."""
         try:
             served = await self.discovery.refresh(self.discovery_max_age_s)
+            is_partial = not served.is_complete
         except KubeError:
             served, is_partial = self.discovery.served, True
         enablements = self._api_enablements(served, vc)
-        is_partial = is_partial or not served.is_complete
-        fields: Object = {"apiEnablements": enablements or None}
-        fields |= self._resources(vc, cluster)
-        fields["kubernetesVersion"] = await self._kubernetes_version() or None
+        fields: Object = {
+            "apiEnablements": enablements or None,
+            **self._resources(vc, cluster),
+            "kubernetesVersion": await self._kubernetes_version() or None,
+        }
         return fields, [
             cluster_objects.complete_api_enablements(len(enablements), is_partial=is_partial),
             *judged,
@@ -121,7 +97,9 @@ class HostStatus:
         nodes = self.membership.nodes_of(vc.name)
         models = (dig(cluster, "spec", "resourceModels") or []) if self.with_models else []
         on_nodes = [
-            pod for node in nodes for pod in self.pods.by_index(PODS_BY_NODE, node.metadata.name)
+            pod
+            for node in nodes
+            for pod in self.pods.by_index(host_objects.PODS_BY_NODE, node.metadata.name)
         ]
         return {
             "nodeSummary": cluster_objects.node_summary(nodes),
@@ -132,17 +110,15 @@ class HostStatus:
 
     def _pending(self, vc: VirtualCluster) -> list[Pod]:
         """Return unscheduled pods of the claimed namespaces, or that select these nodes."""
-        pods = self.pods
-        pending: dict[tuple[str, str], Pod] = {}
+        key, value = next(iter(vc.required_selector.items()))
+        pods = self.pods.by_index(host_objects.PENDING_BY_SELECTOR, f"{key}={value}")
+        selecting = [
+            p for p in pods if vc.required_selector.items() <= p.spec.node_selector.items()
+        ]
         for namespace in self.claims.of(vc.name).values():
-            for pod in pods.by_index(PENDING_BY_NAMESPACE, namespace):
-                pending[pod.metadata.namespace, pod.metadata.name] = pod
-        required = vc.required_selector.items()
-        key, value = next(iter(required))
-        for pod in pods.by_index(PENDING_BY_SELECTOR, f"{key}={value}"):
-            if required <= pod.spec.node_selector.items():
-                pending[pod.metadata.namespace, pod.metadata.name] = pod
-        return list(pending.values())
+            selecting += self.pods.by_index(host_objects.PENDING_BY_NAMESPACE, namespace)
+        unique = {(pod.metadata.namespace, pod.metadata.name): pod for pod in selecting}
+        return list(unique.values())
 
     async def _kubernetes_version(self) -> str:
         version, read_at = self._version
@@ -158,89 +134,67 @@ class HostStatus:
         """Return the list for one virtual cluster; those with the same kinds share one."""
         kinds = (vc.allowed_kinds, vc.denied_kinds)
         cached = self._enablements.get(kinds)
-        enablements = cached[1] if cached else []
-        if cached is None or cached[0] is not served:
+        if cached is not None and cached[0] is served:
+            return cached[1]
 
-            def is_hidden(gvk: GroupVersionKind) -> bool:
-                resource = served.by_kind.get(gvk)
-                namespaced = resource is not None and resource.namespaced
-                return hidden_from_api_enablements(
-                    gvk,
-                    namespaced=namespaced,
-                    configured=self.cluster_scoped_kinds,
-                    vc=vc,
-                    is_reached=self.is_reached,
-                )
+        def is_hidden(gvk: GroupVersionKind) -> bool:
+            resource = served.by_kind.get(gvk)
+            return hidden_from_api_enablements(
+                gvk,
+                namespaced=resource is not None and resource.namespaced,
+                configured=self.cluster_scoped_kinds,
+                vc=vc,
+                is_reached=self.is_reached,
+            )
 
-            enablements = cluster_objects.api_enablements(served.lists, is_hidden)
-            self._enablements[kinds] = (served, enablements)
+        enablements = cluster_objects.api_enablements(served.lists, is_hidden)
+        self._enablements[kinds] = (served, enablements)
         return enablements
 
 
 _log = logging.getLogger(__name__)
 
 
+@dataclass
 class ReachableNodes:
     """The condition NodesReachable of each virtual cluster, as judged by the agent.
 
     notify: called with a Cluster and the condition that it is to have, if that is news for it.
-    changed: a virtual cluster whose nodes became reachable, or unreachable.
     """
 
-    def __init__(
-        self,
-        membership: Membership,
-        thresholds: Thresholds,
-        notify: Callable[[Object, Condition], None],
-        clock: Callable[[], float],
-        scopes: Scopes,
-    ) -> None:
-        self._membership = membership
-        self._thresholds = thresholds
-        self._notify = notify
-        self._clock = clock
-        self._judged: dict[str, Condition] = scopes.keep()
-        self._observed: dict[str, Observation] = scopes.keep()
-        self.changed: Signal[[str]] = Signal()
+    membership: Membership
+    thresholds: Thresholds
+    notify: Callable[[Object, Condition], None]
+    clock: Callable[[], float]
+    scopes: InitVar[Scopes]
+
+    def __post_init__(self, scopes: Scopes) -> None:
+        self._judgements = Judgements(scopes)
+        self.changed = self._judgements.changed
 
     def of(self, name: str) -> Condition:
         """Return the condition: what holds is what was judged, the numbers are those of now."""
-        now, judged = self._seen(name), self._judged.get(name)
+        now, judged = self._seen(name), self._judgements.of(name)
         return now if judged is None or judged["status"] == now["status"] else judged
 
     def judge(self, vc: VirtualCluster, cluster: Object) -> Condition:
         """Judge the nodes again; return the condition that the Cluster is to have."""
-        before = self._judged.get(vc.name)
-        judged, self._observed[vc.name] = damp(
-            self._observed.get(vc.name),
-            self._seen(vc.name),
-            before,
-            self._clock(),
-            self._thresholds,
-        )
-        self._judged[vc.name] = judged
+        before, now = self._judgements.of(vc.name), self._seen(vc.name)
+        judged = self._judgements.judge(vc.name, now, self.thresholds, self.clock())
         if NODES_REACHABLE.is_news(before, judged):
-            _log_news(vc, judged)
+            is_up = judged["status"] == "True"
+            _log.log(
+                logging.INFO if is_up else logging.WARNING,
+                "Nodes of the group are Ready again" if is_up else "No node of the group is Ready",
+                extra={"virtual_cluster": vc.name, "reason": judged["message"]},
+            )
         shown = NODES_REACHABLE.find(dig(cluster, "status", "conditions"))
         if NODES_REACHABLE.is_news(shown, judged):
-            self._notify(cluster, judged)
-        if before is None or before["status"] != judged["status"]:
-            self.changed.emit(vc.name)
+            self.notify(cluster, judged)
         return judged
 
     def _seen(self, name: str) -> Condition:
-        return nodes_reachable(*count_nodes(self._membership.nodes_of(name)))
-
-
-def _log_news(vc: VirtualCluster, judged: Condition) -> None:
-    extra = {"virtual_cluster": vc.name, "reason": judged["message"]}
-    if judged["status"] == "True":
-        _log.info("Nodes of the group are Ready again", extra=extra)
-    elif judged["reason"] == NO_NODES:
-        selected = vc.node_selector.match_labels or vc.node_names
-        _log.warning("The settings select no node", extra={**extra, "selects": selected})
-    else:
-        _log.warning("No node of the group is Ready", extra=extra)
+        return rules.nodes_reachable(*rules.count_nodes(self.membership.nodes_of(name)))
 
 
 FINALIZER_WAIT = Requeue(1.0)
@@ -269,14 +223,12 @@ def keys_of_reported(
 class ClusterStatusController:
     """Keeps the status of each Cluster; sole writer of it.
 
-    frequency_s: seconds between two syncs. thresholds: how long a change of Ready must last.
     scopes: ended where there is no Cluster. judgements: notified of Ready before the hub is, which
     may not accept it; it is that of the host, which can take writes while nodes are away.
-    reachable: judges the nodes. may_report: whether the status is this process' to write.
-    why_terminating: why only the hub can finalise the Works of a Cluster that is deleted, which it
-    does once the Cluster is not Ready; "" = the agent can. on_ready: called when the host of a
-    Cluster is seen healthy, which starts its Lease. on_synced: called after each sync with its
-    duration in seconds, the status, and the HTTP status of the probe or None.
+    may_report: whether the status is this process' to write. why_terminating: why only the hub can
+    finalise the Works of a Cluster that is deleted, which it does once that is not Ready; "" = the
+    agent can. on_ready: starts the Lease. on_synced: called with the duration in seconds, the
+    status, and the HTTP status of the probe or None.
     """
 
     hub: ApiClient
@@ -295,18 +247,14 @@ class ClusterStatusController:
     on_synced: Callable[[str, float, Object, int | None], None]
     clock: Clock
 
-    def __post_init__(self) -> None:
-        """Keep the state of damping of each Cluster."""
-        self._observations: dict[str, Observation] = self.scopes.keep()
-
     async def reconcile(self, name: str) -> Requeue | None:
         """Sync the status of one Cluster; ends when the Cluster is deleted."""
         vc, cluster = self.virtual_clusters.get(name), self.clusters.ours(name)
         if vc is None or cluster is None:
-            if vc is None or self.clusters.is_listed(name):
+            if vc is None or (self.clusters.store.is_synced and self.clusters.has_listed(name)):
                 self.scopes.end(name)  # also what was kept since it ended
             return None
-        if CLUSTER_FINALIZER not in (cluster["metadata"].get("finalizers") or ()):
+        if vocabulary.CLUSTER_FINALIZER not in (cluster["metadata"].get("finalizers") or ()):
             return FINALIZER_WAIT
         if not self.may_report():
             self.contact.forget(name)
@@ -322,10 +270,9 @@ class ClusterStatusController:
             return Requeue(self.frequency_s)
         http_status = await self.host.probe.status()
         is_in_doubt = self.host.client.history.is_in_doubt
-        observed = _IN_DOUBT if is_in_doubt else observed_ready(http_status)
-        host = self._damped(name, observed)
+        observed = _IN_DOUBT if is_in_doubt else rules.observed_ready(http_status)
+        host = self.judgements.judge(name, observed, self.thresholds, self.clock.monotonic())
         is_up = host["status"] == "True"
-        self.judgements.judge(name, host)
         status = live
         if http_status == 200 and is_up:
             self.on_ready(name)
@@ -335,10 +282,10 @@ class ClusterStatusController:
             status = cluster_objects.compose_cluster_status(
                 live, fields, conditions, self.clock.now()
             )
-            await self._report(cluster, status, ready)
-        elif is_online(http_status) or not is_up:
+        elif (http_status or 0) // 100 == 2 or not is_up:
             ready = _with_nodes(host, self.reachable.of(name), vc, cluster)
             status = cluster_objects.with_conditions(live, [ready], self.clock.now())
+        if status is not live:
             await self._report(cluster, status, ready)
         self._count(name, started, status, http_status)
         return Requeue(self.frequency_s)
@@ -362,16 +309,6 @@ class ClusterStatusController:
             extra = {"virtual_cluster": name, "ready": ready["status"], "reason": ready["reason"]}
             _log.info("Reported readiness", extra=extra)
 
-    def _damped(self, name: str, observed: Condition) -> Condition:
-        host, self._observations[name] = damp(
-            self._observations.get(name),
-            observed,
-            self.judgements.of(name),
-            self.clock.monotonic(),
-            self.thresholds,
-        )
-        return host
-
     async def _write(self, cluster: Object, status: Object) -> None:
         """Patch what differs; the stored apiEnablements are a digest (ClusterCodec)."""
         live = cluster.get("status") or {}
@@ -383,14 +320,11 @@ class ClusterStatusController:
             return
         if "apiEnablements" in patch:
             patch["apiEnablements"] = status["apiEnablements"]
-        metadata = cluster["metadata"]
-        marks = {"annotations": self._ages(metadata["name"])}
-        body = {
-            "metadata": {"resourceVersion": version_of(cluster), **marks},
-            "status": patch,
-        }
+        name = cluster["metadata"]["name"]
+        metadata = {"resourceVersion": version_of(cluster), "annotations": self._ages(name)}
+        body = {"metadata": metadata, "status": patch}
         try:
-            path = f"{CLUSTERS_PATH}/{metadata['name']}/status"
+            path = f"{CLUSTERS_PATH}/{name}/status"
             answer = await self.hub.merge_patch(path, body, is_terse=True)
         except NotFoundError:
             return
@@ -401,11 +335,11 @@ class ClusterStatusController:
     def _ages(self, name: str) -> dict[str, str]:
         """Return the annotations that say how old a status is; alone they are worth no write."""
         now = self.clock.now()
-        silent_s = self.contact.silent_s(name)
-        if silent_s is None:
-            return {OBSERVED_AT_ANNOTATION: now}
-        last = datetime.fromisoformat(now) - timedelta(seconds=silent_s)
-        return {OBSERVED_AT_ANNOTATION: now, HUB_CONTACT_ANNOTATION: timestamp(last)}
+        ages, silent_s = {vocabulary.OBSERVED_AT_ANNOTATION: now}, self.contact.silent_s(name)
+        if silent_s is not None:
+            last = datetime.fromisoformat(now) - timedelta(seconds=silent_s)
+            ages[vocabulary.HUB_CONTACT_ANNOTATION] = timestamp(last)
+        return ages
 
 
 def _with_nodes(
@@ -416,7 +350,7 @@ def _with_nodes(
     While it is not Ready the hub removes its Works, before their objects are (contract 1.9).
     """
     is_deleting = bool(cluster["metadata"].get("deletionTimestamp"))
-    return ready_with(host, nodes, when_unreachable=vc.ready_when_unreachable or is_deleting)
+    return rules.ready_with(host, nodes, when_unreachable=vc.ready_when_unreachable or is_deleting)
 
 
 _IN_DOUBT = READY.false(

@@ -15,41 +15,24 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
-    MutableMapping,
 )
 from enum import Enum
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import ForbiddenError, UnreachableError
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model import vocabulary
+from karmada_vc_agent.model import objects, vocabulary
 from karmada_vc_agent.model.core import Node, Taint
-from karmada_vc_agent.model.objects import (
-    NAMESPACE,
-    GroupVersionKind,
-    Object,
-    annotations_of,
-    dig,
-    gvk_of,
-    labels_of,
-)
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, annotations_of, dig, labels_of
 from karmada_vc_agent.model.virtual_cluster import (
     ClaimedNamespaces,
     HostNamespace,
     VirtualCluster,
     VirtualNamespace,
 )
-from karmada_vc_agent.model.vocabulary import (
-    AGENT_LABEL,
-    CLUSTER_LABEL,
-    HOLD_ANNOTATION,
-    NAMESPACE_LABEL,
-    NODE_SELECTOR_ANNOTATION,
-    RELEASING_ANNOTATION,
-    is_ours,
-)
+from karmada_vc_agent.model.vocabulary import AGENT_LABEL, CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.translation.namespace_defaults import POD_SECURITY_LABEL, has_our_pod_security
 from karmada_vc_agent.translation.placement import common_taints
 
@@ -70,9 +53,6 @@ class VirtualClusters(Mapping[str, VirtualCluster]):
     def __getitem__(self, name: str) -> VirtualCluster:
         return self._by_name[name]
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._by_name
-
     def __iter__(self) -> Iterator[str]:
         """Iterate over a copy of the names, so that the registry may change meanwhile."""
         return iter(tuple(self._by_name))
@@ -89,16 +69,13 @@ class VirtualClusters(Mapping[str, VirtualCluster]):
         vc = self._by_name.get(str(name))
         return vc.bounds.loop_milliseconds / 1000 if vc is not None else None
 
-    def replace_all(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
-        """Have exactly these from now on; listeners are notified of the differences only."""
-        self._have({vc.name: vc for vc in virtual_clusters})
-
     def put(self, vc: VirtualCluster) -> None:
         """Have this one, instead of an earlier one of its name."""
-        self._have({**self._by_name, vc.name: vc})
+        self.replace_all({**self._by_name, vc.name: vc}.values())
 
-    def _have(self, by_name: dict[str, VirtualCluster]) -> None:
-        before, self._by_name = self._by_name, by_name
+    def replace_all(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
+        """Have exactly these from now on; listeners are notified of the differences only."""
+        before, self._by_name = self._by_name, {vc.name: vc for vc in virtual_clusters}
         for name in dict.fromkeys((*before, *self._by_name)):
             old, new = before.get(name), self._by_name.get(name)
             if old is new or old == new:  # of many, most are the same
@@ -151,10 +128,7 @@ class Membership:
         virtual_clusters.changed.subscribe(self._selector_changed)
 
     def reconsider(self) -> list[str]:
-        """Notify all that share a node, since a Cluster was added or deleted; return these nodes.
-
-        The oldest Cluster may be another one now.
-        """
+        """Notify all that share a node, as the oldest Cluster may be another; return the nodes."""
         shared = sorted(name for name, of in self._claimants.items() if len(of) > 1)
         for cluster in dict.fromkeys(each for node in shared for each in self._claimants[node]):
             self.changed.emit(cluster)
@@ -165,7 +139,7 @@ class Membership:
         claimants = self._claimants.get(node_name, ())
         if len(claimants) < 2:
             return claimants[0] if claimants else None
-        return min(claimants, key=self._seniority)
+        return min(claimants, key=lambda cluster: (self._created_at(cluster) or "~", cluster))
 
     def nodes_of(self, cluster: str) -> list[Node]:
         """Return the nodes that count for a virtual cluster, by name."""
@@ -174,10 +148,7 @@ class Membership:
         return [node for node in nodes if node is not None]
 
     def taints_of(self, cluster: str) -> tuple[Taint, ...]:
-        """Return the taints that the pods of a virtual cluster tolerate.
-
-        They are the same until `refresh_taints`, so that all is translated alike in between.
-        """
+        """Return the taints that its pods tolerate, the same ones until `refresh_taints`."""
         vc = self._virtual_clusters.get(cluster)
         if vc is None or not vc.tolerate_node_taints:
             return ()
@@ -198,9 +169,8 @@ class Membership:
     ) -> Collection[str] | None:
         """Return the names of the nodes in a NodeGroup, None if there is no such group.
 
-        By labels, of which none select none, and by name (kubeedge 3). find: returns the resource
-        of NodeGroups, None if the host does not serve them. store_of: its informer store. Raises
-        UnreachableError until the host has listed its groups.
+        By labels, of which none select none, and by name (kubeedge 3). find, store_of: the resource
+        of NodeGroups and its store, if served. Raises UnreachableError until that is synced.
         """
         resource = find(NODE_GROUP)
         store = store_of(resource) if resource is not None else None
@@ -217,11 +187,10 @@ class Membership:
         """Return (node, owner or other claimant) of each node that others select too."""
         overlaps = []
         for name in sorted(self._selected[cluster]):
-            claimants = self._claimants.get(name, ())
-            if len(claimants) > 1:
+            others = [each for each in self._claimants.get(name, ()) if each != cluster]
+            if others:
                 owner = self.owner_of(name) or ""
-                other = owner if owner != cluster else next(c for c in claimants if c != cluster)
-                overlaps.append((name, other))
+                overlaps.append((name, owner if owner != cluster else others[0]))
         return overlaps
 
     def lost_node(self, cluster: str) -> str | None:
@@ -229,23 +198,20 @@ class Membership:
         names = sorted(self._selected[cluster])
         return next((name for name in names if self.owner_of(name) != cluster), None)
 
-    def _seniority(self, cluster: str) -> tuple[str, str]:
-        return (self._created_at(cluster) or "~", cluster)
-
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         node = new or old
         if node is None:
             return
-        name = node.metadata.name
+        name, labels = node.metadata.name, node.metadata.labels
         before = self._claimants.get(name, ())
-        after: tuple[str, ...] = ()
-        if new is not None:
-            labels = new.metadata.labels
-            vcs = self._virtual_clusters.values()
-            after = tuple(vc.name for vc in vcs if vc.selects(name, labels))
+        vcs = self._virtual_clusters.values() if new is not None else ()
+        after = tuple(vc.name for vc in vcs if vc.selects(name, labels))
         self._claim(name, before, after)
-        if before == after and old is not None and new is not None and _is_same(old, new):
-            return
+        if before == after and old is not None and new is not None:
+            # Most updates are heartbeats, which change nothing that is reported.
+            is_labelled_alike = old.metadata.labels == new.metadata.labels
+            if old.status == new.status and old.spec == new.spec and is_labelled_alike:
+                return
         for cluster in dict.fromkeys((*before, *after)):
             self.changed.emit(cluster)
 
@@ -253,11 +219,9 @@ class Membership:
         """Release the nodes that a virtual cluster selects no longer, and add the others."""
         cluster = name_of_change(old, new)
         self._taints.pop(cluster, None)
-        if old is not None and new is not None and _selects_the_same(old, new):
-            self.changed.emit(cluster)
-            return
         concerned = {cluster: None}
-        for node in self._nodes:
+        is_moved = old is None or new is None or not selects_the_same(old, new)
+        for node in self._nodes if is_moved else ():
             name = node.metadata.name
             before = self._claimants.get(name, ())
             after = tuple(other for other in before if other != cluster)
@@ -272,27 +236,18 @@ class Membership:
             self.changed.emit(each)
 
     def _claim(self, node: str, before: Iterable[str], after: tuple[str, ...]) -> None:
-        self._claimants[node] = after
-        if not after:
-            del self._claimants[node]
+        self._claimants.pop(node, None)
+        if after:
+            self._claimants[node] = after
         for cluster in before:
             self._selected[cluster].discard(node)
         for cluster in after:
             self._selected[cluster].add(node)
 
 
-def _selects_the_same(old: VirtualCluster, new: VirtualCluster) -> bool:
+def selects_the_same(old: VirtualCluster, new: VirtualCluster) -> bool:
     """Return True if no node moves; many may change at once, and nodes are many."""
     return (old.node_selector, old.node_names) == (new.node_selector, new.node_names)
-
-
-def _is_same(old: Node, new: Node) -> bool:
-    """Return True if nothing that is reported changed; most updates are heartbeats."""
-    return (
-        old.status == new.status
-        and old.spec == new.spec
-        and old.metadata.labels == new.metadata.labels
-    )
 
 
 K = TypeVar("K", bound=Hashable)
@@ -302,8 +257,7 @@ V = TypeVar("V")
 class Scopes:
     """The scopes of all virtual clusters: the end of one drops all that is kept in it.
 
-    ended: a virtual cluster whose scope ended, for what is not kept by its name. A scope that is
-    empty may end, too.
+    ended: a virtual cluster whose scope, empty or not, ended, for what is not kept by its name.
     """
 
     def __init__(self) -> None:
@@ -316,13 +270,13 @@ class Scopes:
     def keep(self) -> dict[str, V]:
         """Return a mapping by virtual cluster."""
         kept: dict[str, V] = {}
-        self._drop_from(kept)
+        self.ended.subscribe(lambda cluster: kept.pop(cluster, None))
         return kept
 
     def keep_each(self, factory: Callable[[], V]) -> defaultdict[str, V]:
         """Return a mapping by virtual cluster in which each has a value from the start."""
         kept: defaultdict[str, V] = defaultdict(factory)
-        self._drop_from(kept)
+        self.ended.subscribe(lambda cluster: kept.pop(cluster, None))
         return kept
 
     def keep_by(self, cluster_of: Callable[[K], str]) -> dict[K, V]:
@@ -335,9 +289,6 @@ class Scopes:
 
         self.ended.subscribe(drop)
         return kept
-
-    def _drop_from(self, kept: MutableMapping[str, Any]) -> None:
-        self.ended.subscribe(lambda cluster: kept.pop(cluster, None))
 
 
 class Claim(NamedTuple):
@@ -367,7 +318,8 @@ def phase_of(live: Object | None, agent: str) -> Phase:
         return Phase.UNCLAIMED
     if live["metadata"].get("deletionTimestamp"):
         return Phase.TERMINATING
-    return Phase.RELEASING if RELEASING_ANNOTATION in annotations_of(live) else Phase.CLAIMED
+    is_releasing = vocabulary.RELEASING_ANNOTATION in annotations_of(live)
+    return Phase.RELEASING if is_releasing else Phase.CLAIMED
 
 
 def claim_of(host_namespace: Object) -> Claim | None:
@@ -375,27 +327,22 @@ def claim_of(host_namespace: Object) -> Claim | None:
     labels = labels_of(host_namespace)
     if CLUSTER_LABEL not in labels or NAMESPACE_LABEL not in labels:
         return None
-    return Claim(
-        labels[CLUSTER_LABEL],
-        VirtualNamespace(labels[NAMESPACE_LABEL]),
-        labels.get(AGENT_LABEL, ""),
-    )
+    namespace = VirtualNamespace(labels[NAMESPACE_LABEL])
+    return Claim(labels[CLUSTER_LABEL], namespace, labels.get(AGENT_LABEL, ""))
 
 
 def unclaim(live: Object) -> Object:
     """Return the merge patch that removes everything that we and Karmada set on a namespace."""
-    has_our_level = has_our_pod_security(live)
+    also = {vocabulary.NODE_SELECTOR_ANNOTATION}
+    if has_our_pod_security(live):
+        also.add(POD_SECURITY_LABEL)
 
     def is_removed(key: str) -> bool:
-        is_level = key == POD_SECURITY_LABEL and has_our_level
-        is_selector = key == NODE_SELECTOR_ANNOTATION
-        return is_ours(key) or vocabulary.is_karmada_key(key) or is_selector or is_level
+        return vocabulary.is_ours(key) or vocabulary.is_karmada_key(key) or key in also
 
+    of = {"labels": labels_of(live), "annotations": annotations_of(live)}
     return {
-        "metadata": {
-            "labels": {key: None for key in labels_of(live) if is_removed(key)},
-            "annotations": {key: None for key in annotations_of(live) if is_removed(key)},
-        }
+        "metadata": {name: dict.fromkeys(filter(is_removed, keys)) for name, keys in of.items()}
     }
 
 
@@ -406,15 +353,11 @@ def claims_in(old: Object | None, new: Object | None) -> list[Claim]:
 
 
 _PLACE = re.compile(r"/namespaces/([^/]+)")
-_OFF = frozenset(("", "false"))
 REASON_AT_MOST = 200
 
 
 class HeldError(ForbiddenError):
-    """An administrator stopped the agent in this namespace; nothing was sent.
-
-    namespace: its name on the host. hold: why, as the administrator says.
-    """
+    """An administrator holds a namespace, by its name on the host; nothing was sent. hold: why."""
 
     is_intended = True
 
@@ -426,17 +369,14 @@ class HeldError(ForbiddenError):
 
 def hold_of(namespace: Object | None) -> str | None:
     """Return why a host namespace is held, None if it is not."""
-    text = annotations_of(namespace or {}).get(HOLD_ANNOTATION, "")
-    if text in _OFF:
-        return None
-    return text[:REASON_AT_MOST]
+    text = annotations_of(namespace or {}).get(vocabulary.HOLD_ANNOTATION, "")
+    return None if text in ("", "false") else text[:REASON_AT_MOST]
 
 
 class Claims:
     """An index of the watched host namespaces; only this agent's own claims count.
 
-    Their labels are the source of truth (rewriting-rules 1.2), also of the phase of a claim (ADR
-    59) and of a hold by an administrator (ADR 43); names are never parsed.
+    Their labels are the source of truth (rewriting-rules 1.2); names are never parsed.
     hold_changed: a virtual cluster, its namespace, and why that is held; None = held no more.
     """
 
@@ -444,7 +384,8 @@ class Claims:
         self.store = host_namespaces
         self._agent = agent
         self._by_cluster: defaultdict[str, ClaimedNamespaces] = defaultdict(ClaimedNamespaces)
-        self._duplicates: dict[tuple[str, VirtualNamespace], set[HostNamespace]] = {}
+        self._hosts: dict[tuple[str, VirtualNamespace], dict[HostNamespace, None]] = {}
+        """All that have a claim; the first is the one that counts."""
         self.hold_changed: Signal[[str, str, str | None]] = Signal()
         host_namespaces.add_handler(self._changed)
 
@@ -460,17 +401,9 @@ class Claims:
         """Return the virtual clusters that have claims, in the settings or not."""
         return list(self._by_cluster)
 
-    def is_empty(self) -> bool:
-        """Return True if there is no claim, including virtual clusters not in the settings."""
-        return not self._by_cluster
-
-    def phase(self, host_namespace: str) -> Phase:
-        """Return the phase of a host namespace, as far as is cached."""
-        return phase_of(self.store.get("", host_namespace), self._agent)
-
-    def phase_of(self, live: Object) -> Phase:
-        """Return the phase of a host Namespace object."""
-        return phase_of(live, self._agent)
+    def phase(self, host_namespace: str, live: Object | None = None) -> Phase:
+        """Return the phase of a host namespace, by its live object or as far as is cached."""
+        return phase_of(live or self.store.get("", host_namespace), self._agent)
 
     def on(self, host_namespace: str) -> Claim | None:
         """Return our claim on a host namespace, effective or not, or None."""
@@ -495,18 +428,14 @@ class Claims:
         neighbour busy. A deleted namespace may have been one; what is in none is written by
         administrators.
         """
-        if gvk_of(obj) == NAMESPACE:
-            claim = self._own(obj)
-        else:
-            namespace = obj["metadata"].get("namespace") or ""
-            if not namespace or self.store.get("", namespace) is None:
-                return True
-            claim = self.on(namespace)
-        return claim is not None and claim.cluster == cluster
+        namespace = obj["metadata"].get("namespace") or ""
+        live = obj if objects.gvk_of(obj) == objects.NAMESPACE else self.store.get("", namespace)
+        claim = self._own(live)
+        return live is None or (claim is not None and claim.cluster == cluster)
 
     def is_claimed_twice(self, cluster: str, namespace: VirtualNamespace) -> bool:
         """Return True if two host namespaces have the claim for a virtual one."""
-        return len(self._duplicates.get((cluster, namespace), ())) > 1
+        return len(self._hosts.get((cluster, namespace), ())) > 1
 
     def refusal(self, path: str) -> HeldError | None:
         """Return the error of a write to a path of the host in a held namespace, else None."""
@@ -525,13 +454,12 @@ class Claims:
         ]
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
-        before = self._own(old)
-        after = self._own(new)
+        before, after = self._own(old), self._own(new)
         if before and old is not None and before != after:
-            self._withdraw(before, HostNamespace(old["metadata"]["name"]))
+            self._index(before, HostNamespace(old["metadata"]["name"]), is_claimed=False)
         if after and new is not None:
             # Even if nothing changed: what was observed after a write was not reported before.
-            self._enter(after, HostNamespace(new["metadata"]["name"]))
+            self._index(after, HostNamespace(new["metadata"]["name"]), is_claimed=True)
         held, claim = hold_of(new), claim_of(new or old or {})
         if held != hold_of(old) and claim is not None:
             self.hold_changed.emit(claim.cluster, claim.namespace, held)
@@ -540,25 +468,22 @@ class Claims:
         claim = claim_of(obj) if obj is not None else None
         return claim if claim and claim.agent == self._agent else None
 
-    def _enter(self, claim: Claim, host_namespace: HostNamespace) -> None:
+    def _index(self, claim: Claim, host: HostNamespace, *, is_claimed: bool) -> None:
         pair = (claim.cluster, claim.namespace)
-        self._duplicates.setdefault(pair, set()).add(host_namespace)
-        claims = self._by_cluster[claim.cluster]
-        if claim.namespace not in claims:
-            claims[claim.namespace] = host_namespace
-
-    def _withdraw(self, claim: Claim, host_namespace: HostNamespace) -> None:
-        pair = (claim.cluster, claim.namespace)
-        others = self._duplicates.get(pair, set())
-        others.discard(host_namespace)
-        if others:
-            self._by_cluster[claim.cluster][claim.namespace] = min(others)
+        hosts = self._hosts.setdefault(pair, {})
+        if is_claimed:
+            hosts.setdefault(host)
         else:
-            self._duplicates.pop(pair, None)
-            claims = self._by_cluster[claim.cluster]
+            hosts.pop(host, None)
+        claims = self._by_cluster[claim.cluster]
+        first = next(iter(hosts), None)
+        if first is None:
+            del self._hosts[pair]
             claims.pop(claim.namespace, None)
-            if not claims:
-                del self._by_cluster[claim.cluster]
+        elif claims.get(claim.namespace) != first:
+            claims[claim.namespace] = first
+        if not claims:
+            del self._by_cluster[claim.cluster]
 
 
 CLUSTER_INDEX = "virtual cluster"

@@ -336,11 +336,6 @@ def _shortest(number: float, largest_exponent: int) -> str:
     return f"{f'{digits:e}'.partition('e')[0]}e{exponent:+03d}"
 
 
-_BINARY_NAMES = ("memory", "ephemeral-storage")
-_COUNTED_NAMES = ("cpu", "pods", *_BINARY_NAMES)
-_HUGE_PAGES = "hugepages-"
-_ATTACHABLE_VOLUMES = "attachable-volumes-"
-
 _REFERENCES = {
     **dict.fromkeys(("configMap", "configMapRef", "configMapKeyRef"), "ConfigMap"),
     **dict.fromkeys(("imagePullSecrets", "nodePublishSecretRef"), "Secret"),
@@ -433,7 +428,11 @@ def _requests(spec: Object) -> dict[str, str]:
             totals[name] = max(totals.get(name, 0), amount)
     for name, amount in _counted(spec.get("overhead") or {}).items():
         totals[name] = totals.get(name, 0) + amount
-    return {name: _written(name, totals[name]) for name in sorted(totals) if totals[name] > 0}
+    return {
+        name: str(quantity.of_unit(name, totals[name]))
+        for name in sorted(totals)
+        if totals[name] > 0
+    }
 
 
 def _effective_requests(container: Object) -> dict[str, int]:
@@ -444,24 +443,8 @@ def _effective_requests(container: Object) -> dict[str, int]:
 
 
 def _counted(amounts: Object) -> dict[str, int]:
-    return {name: _in_unit(name, raw) for name, raw in amounts.items() if _is_counted(name)}
-
-
-def _is_counted(name: str) -> bool:
-    return (
-        name in _COUNTED_NAMES
-        or name.startswith((_HUGE_PAGES, _ATTACHABLE_VOLUMES))
-        or "kubernetes.io/" in name
-        or ("/" in name and not name.startswith("requests."))
-    )
-
-
-def _in_unit(name: str, raw: quantity.Raw) -> int:
-    return quantity.milli_units(raw) if name == "cpu" else quantity.whole_units(raw)
-
-
-def _written(name: str, amount: int) -> str:
-    if name == "cpu":
-        return str(quantity.of_milli(amount))
-    is_binary = name in _BINARY_NAMES or name.startswith(_HUGE_PAGES)
-    return str(quantity.of_whole(amount, "BinarySI" if is_binary else "DecimalSI"))
+    return {
+        name: quantity.in_unit(name, raw)
+        for name, raw in amounts.items()
+        if quantity.is_counted(name)
+    }

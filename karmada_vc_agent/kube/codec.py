@@ -270,13 +270,10 @@ class Codec(Generic[T]):
 
 
 class RawCodec(Codec[Object]):
-    """Objects as dicts, without managedFields, with apiVersion and kind even from lists.
+    """Objects as dicts, without managedFields, with apiVersion and kind even from lists."""
 
-    shape: a Struct of the fields that are taken for granted.
-    """
-
-    def __init__(self, shape: type[msgspec.Struct] | None = None) -> None:
-        self._shape = shape
+    def __init__(self) -> None:
+        """Decode dicts, which need no struct."""
 
     def _decode(self, content: bytes, read: _Read) -> tuple[Object | None, Unreadable | None]:
         obj, partial = read(content)
@@ -295,8 +292,6 @@ class RawCodec(Codec[Object]):
         """Return why something cannot be stored as an object, "" if it can."""
         try:
             msgspec.convert(obj, _Shape)
-            if self._shape is not None:
-                msgspec.convert(obj, self._shape)
         except msgspec.ValidationError as error:
             return str(error)
         return ""

@@ -3,8 +3,8 @@
 A kept Pod costs 1.25 KB like this against 32.9 KB as the generated client's object
 (docs/adr/0001-stack.md). Structs drop unknown fields: never write one back.
 
-Tenants and nodes may fill an object of 1.5 MB with tiny entries, which hold seven times that, and
-make many of them. So of each map and list only so much is kept (docs/adr/0077).
+Tenants and nodes may fill an object of 1.5 MB with tiny entries, which hold seven times that. So
+of each map and list only so much is kept (docs/adr/0077).
 """
 
 from collections.abc import Iterable

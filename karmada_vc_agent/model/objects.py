@@ -141,31 +141,23 @@ def dig(obj: Any, *path: str | int) -> Any:
 def values_at(obj: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Yield the concrete path and the value of each match of a table path.
 
-    path: keys joined by dots; `[]` after a key = every element of the list, `{}` = every value of
-    the map (`spec.tasks[].template.spec`). Missing parts yield nothing.
+    path: keys and dots (`spec.tasks[].template.spec`); `[]` = each element, `{}` = each value.
     """
-    yield from _walk(obj, path.split("."), "")
+    matches = [("", obj)]
+    for step in path.split("."):
+        matches = [inner for match in matches for inner in _step(*match, step)]
+    yield from matches
 
 
-def _walk(obj: Any, steps: list[str], walked: str) -> Iterator[tuple[str, Any]]:
-    if not steps:
-        yield walked, obj
-        return
-    if not isinstance(obj, dict):
-        return
-    key, spread = steps[0], steps[0][-2:]
-    if spread in ("[]", "{}"):
-        key = key[:-2]
-    value = obj.get(key)
+def _step(walked: str, obj: Any, step: str) -> list[tuple[str, Any]]:
+    key, spread = (step[:-2], step[-2:]) if step.endswith(("[]", "{}")) else (step, "")
+    value = obj.get(key) if isinstance(obj, dict) else None
     here = f"{walked}.{key}" if walked else key
     if spread == "[]" and isinstance(value, list):
-        for index, element in enumerate(value):
-            yield from _walk(element, steps[1:], f"{here}[{index}]")
-    elif spread == "{}" and isinstance(value, dict):
-        for name, element in value.items():
-            yield from _walk(element, steps[1:], f'{here}["{name}"]')
-    elif spread not in ("[]", "{}") and value is not None:
-        yield from _walk(value, steps[1:], here)
+        return [(f"{here}[{index}]", element) for index, element in enumerate(value)]
+    if spread == "{}" and isinstance(value, dict):
+        return [(f'{here}["{name}"]', element) for name, element in value.items()]
+    return [] if spread or value is None else [(here, value)]
 
 
 def copy_object(obj: Any) -> Any:
@@ -181,28 +173,18 @@ def copy_object(obj: Any) -> Any:
 
 
 def put(obj: Object, value: Any, *path: str) -> Object:
-    """Return a copy with the value at the path; only the dicts on the path are copied.
-
-    Missing dicts on the way are created. Raises ValueError if a parent is not a dict.
-    """
-    return _put(obj, value, path, 0)
-
-
-def _put(obj: Any, value: Any, path: tuple[str, ...], depth: int) -> Object:
-    if obj is None:
-        obj = {}
-    if not isinstance(obj, dict):
-        raise ValueError(f"{'.'.join(path[:depth])} is {type(obj).__name__}, not a map")  # noqa: TRY004
-    step = path[depth]
-    last = depth == len(path) - 1
-    return {**obj, step: value if last else _put(obj.get(step), value, path, depth + 1)}
+    """Return a copy with the value at the path. Raises ValueError if a parent is not a dict."""
+    step, rest = path[0], path[1:]
+    if rest:
+        parent = {} if obj.get(step) is None else obj[step]
+        if not isinstance(parent, dict):
+            raise ValueError(f"{step} is {type(parent).__name__}, not a map")
+        value = put(parent, value, *rest)
+    return {**obj, step: value}
 
 
 def drop(obj: Object, *path: str) -> Object:
-    """Return the object without the value at the path; itself if there is none.
-
-    Only the dicts on the path are copied.
-    """
+    """Return the object without the value at the path, or itself; only dicts on it are copied."""
     step, rest = path[0], path[1:]
     if not isinstance(obj, dict) or step not in obj:
         return obj
@@ -233,17 +215,10 @@ def may_be_deeper_than(levels: int, text: bytes) -> bool:
 
 
 def _is_deeper(levels: int, value: Any) -> bool:
-    layer = [value] if isinstance(value, dict | list) else []
-    for _ in range(levels):
-        layer = [
-            inner
-            for outer in layer
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, dict | list)
-        ]
-        if not layer:
-            return False
-    return bool(layer)
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return not levels or any(_is_deeper(levels - 1, each) for each in inner)
 
 
 STORED_BYTES = 3 * 2**19
@@ -257,11 +232,7 @@ SMALL_BYTES = 64 * 2**10
 
 
 def bytes_of(value: Any) -> int:
-    """Return the bytes that a JSON value holds in memory.
-
-    Keys that the decoder shares between maps count once. It is the same in every process that
-    decoded the same text.
-    """
+    """Return the bytes that a JSON value holds in memory; keys that maps share count once."""
     keys: dict[int, str] = {}
     total, left = 0, [value]
     while left:
@@ -281,10 +252,7 @@ def timestamp(moment: datetime) -> str:
 
 
 def merge_patch(old: Object, new: Object) -> Object:
-    """Return the patch that changes `old` to `new`; {} if they are equal.
-
-    Removed members become null, lists are replaced as a whole. `new` contains no nulls.
-    """
+    """Return the merge patch from `old` to `new`, which has no nulls; {} if they are equal."""
     patch: Object = {key: None for key in old if key not in new}
     for key, value in new.items():
         before = old.get(key)
@@ -298,112 +266,74 @@ def merge_patch(old: Object, new: Object) -> Object:
 
 
 def apply_json_patch(document: Any, patch: Any) -> Any:
-    """Return the document with all operations of the patch applied in order.
-
-    patch: a list of {op, path, value?, from?}. Raises ValueError, which names the operation and
-    its path; then nothing is applied.
-    """
+    """Return a copy with the operations applied in order. Raises ValueError, which names one."""
     if not isinstance(patch, list):
         raise ValueError("a JSON patch is a list of operations")  # noqa: TRY004 - it is wrong
-    document = copy_object(document)
+    root = {"": copy_object(document)}  # so that the whole has a parent, too
     for operation in patch:
-        if not isinstance(operation, dict):
-            raise ValueError(f"{operation!r} is not an operation")  # noqa: TRY004 - as above
         try:
-            document = _apply(document, operation)
-        except (LookupError, TypeError, ValueError) as error:
-            name, path = operation.get("op"), operation.get("path")
-            raise ValueError(f"{name} {path}: {error.args[0]}") from error
-    return document
+            _apply(root, operation)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            named = f"{dig(operation, 'op')} {dig(operation, 'path')}"
+            raise ValueError(f"{named}: {error}") from error
+    if not root:
+        raise ValueError("the whole object cannot be removed")
+    return root[""]
 
 
-def _apply(document: Any, operation: dict[str, Any]) -> Any:
-    path = _steps(operation["path"])
-    match operation.get("op"):
-        case "add":
-            return _add_at(document, path, copy_object(operation["value"]))
-        case "remove":
-            return _remove_at(document, path)
-        case "replace":
-            _at(document, path)
-            return _set_at(document, path, copy_object(operation["value"]))
-        case "move":
-            source = _steps(operation["from"])
-            if path[: len(source)] == source and path != source:
+def _apply(root: Object, operation: dict[str, Any]) -> None:
+    name, path = operation["op"], operation["path"]
+    if name in ("move", "copy"):
+        holder, key = _place(root, operation["from"])
+        value = holder[key]
+        if name == "move":
+            if path.startswith(f"{operation['from']}/"):
                 raise ValueError("a value cannot be moved into itself")
-            value = _at(document, source)
-            return _add_at(_remove_at(document, source), path, value)
-        case "copy":
-            return _add_at(document, path, copy_object(_at(document, _steps(operation["from"]))))
-        case "test":
-            if not _equal(_at(document, path), operation["value"]):
-                raise ValueError("the value is different")
-            return document
-    raise ValueError("unknown operation")
-
-
-def _steps(pointer: str) -> list[str]:
-    if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
-        raise ValueError("a path must start with /")
-    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
-
-
-def _at(document: Any, path: list[str]) -> Any:
-    for step in path:
-        if isinstance(document, list):
-            document = document[_index(step, len(document) - 1)]
-        elif isinstance(document, dict) and step in document:
-            document = document[step]
+            del holder[key]
+    else:
+        value = None if name == "remove" else operation["value"]
+    holder, key = _place(root, path)
+    if name in ("add", "move", "copy"):
+        if isinstance(holder, list):
+            holder.insert(key, copy_object(value))
         else:
-            raise ValueError("no value at this path")
-    return document
+            holder[key] = copy_object(value)
+        return
+    before = holder[key]
+    match name:
+        case "remove":
+            del holder[key]
+        case "replace":
+            holder[key] = copy_object(value)
+        case "test" if _equal(before, value):
+            pass
+        case _:
+            raise ValueError("the value is different" if name == "test" else "unknown operation")
 
 
-def _index(step: str, last: int) -> int:
-    if not step.isascii() or not step.isdigit() or (step != "0" and step.startswith("0")):
-        raise ValueError(f'"{step}" is not an index')
-    if int(step) > last:
+def _place(root: Object, pointer: str) -> tuple[Any, Any]:
+    """Return what has the value that a pointer names, and its key or index there, new or not."""
+    if pointer and not pointer.startswith("/"):
+        raise ValueError("a path must start with /")
+    holder: Any = root
+    key: Any = ""
+    for step in pointer.split("/")[1:]:
+        holder = holder[key]
+        key = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(holder, list):
+            key = len(holder) if key == "-" else _index(key, len(holder))
+        elif not isinstance(holder, dict):
+            raise ValueError("the parent is not a map or list")  # noqa: TRY004 - the patch is wrong
+    return holder, key
+
+
+def _index(step: str, most: int) -> int:
+    if not step.isascii() or not step.isdigit() or str(int(step)) != step or int(step) > most:
         raise ValueError(f"the list has no index {step}")
     return int(step)
 
 
-def _add_at(document: Any, path: list[str], value: Any) -> Any:
-    parent = _at(document, path[:-1])
-    if path and isinstance(parent, list):
-        at = len(parent) if path[-1] == "-" else _index(path[-1], len(parent))
-        parent.insert(at, value)
-        return document
-    return _set_at(document, path, value)
-
-
-def _set_at(document: Any, path: list[str], value: Any) -> Any:
-    if not path:
-        return value
-    parent = _at(document, path[:-1])
-    if isinstance(parent, list):
-        parent[_index(path[-1], len(parent) - 1)] = value
-    elif isinstance(parent, dict):
-        parent[path[-1]] = value
-    else:
-        raise ValueError("the parent is not a map or list")  # noqa: TRY004 - the patch is wrong
-    return document
-
-
-def _remove_at(document: Any, path: list[str]) -> Any:
-    _at(document, path)
-    if not path:
-        raise ValueError("the whole object cannot be removed")
-    parent = _at(document, path[:-1])
-    del parent[_index(path[-1], len(parent) - 1) if isinstance(parent, list) else path[-1]]
-    return document
-
-
 def _equal(left: Any, right: Any) -> bool:
     """Compare as JSON does: true is not 1."""
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_equal(left[key], right[key]) for key in left)
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_equal, left, right))
-    return bool(left == right)
+    texts = [orjson.dumps(each, option=orjson.OPT_SORT_KEYS) for each in (left, right)]
+    return texts[0] == texts[1]

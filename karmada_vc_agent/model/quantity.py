@@ -72,16 +72,6 @@ class Quantity:
     nano: int
     notation: Notation = "DecimalSI"
 
-    @property
-    def whole(self) -> int:
-        """Return whole units, rounded away from zero and clamped to 64 bits."""
-        return _scale_down(self.nano, _NANO)
-
-    @property
-    def milli(self) -> int:
-        """Return thousandths, rounded away from zero and clamped to 64 bits."""
-        return _scale_down(self.nano, _MILLI_IN_NANO)
-
     def __add__(self, other: "Quantity") -> "Quantity":
         """Add exactly; the format is that of the first addend that is not zero."""
         return Quantity(self.nano + other.nano, self.notation if self.nano else other.notation)
@@ -99,10 +89,17 @@ class Quantity:
 
 @lru_cache(maxsize=8192, typed=True)
 def parse(raw: Raw) -> Quantity:
-    """Parse a quantity; below nano it is rounded up, as in Kubernetes.
+    """Parse a quantity; below nano it is rounded up, as in Kubernetes. Raises ValueError."""
+    digits, power, notation = _parts(raw)
+    magnitude = _shift(abs(digits), power + 9)
+    if notation == "BinarySI":
+        magnitude = min(magnitude, INT64_MAX * _NANO)
+        notation = "DecimalSI" if 0 < magnitude < _NANO else notation
+    return Quantity(-magnitude if digits < 0 else magnitude, notation)
 
-    Raises ValueError for invalid text.
-    """
+
+def _parts(raw: Raw) -> tuple[int, int, Notation]:
+    """Return the digits, the power of ten that they count, and the format. Raises ValueError."""
     text = raw if isinstance(raw, str) else repr(raw)
     match = _TEXT.fullmatch(text)
     if match is None:
@@ -110,15 +107,13 @@ def parse(raw: Raw) -> Quantity:
             f'"{text[:80]}" is not a valid quantity; write for example 500m, 2 or 1.5Gi'
         )
     part = match["part"] or match["only_part"] or ""
-    digits = int((match["whole"] or "") + part)
+    digits = int(match["sign"] + (match["whole"] or "") + part)
     if match["binary"]:
-        magnitude, notation = _binary_magnitude(digits, part, match["binary"])
-    else:
-        notation = "DecimalExponent" if match["exponent"] else "DecimalSI"
-        exponent = int(match["exponent"] or _DECIMAL_EXPONENTS[match["decimal"]])
-        exponent = max(-_MAX_EXPONENT, min(exponent, _MAX_EXPONENT))
-        magnitude = _shift(digits, exponent - len(part) + 9)
-    return Quantity(-magnitude if match["sign"] == "-" else magnitude, notation)
+        factor: int = 1024 ** _BINARY_SUFFIXES.index(match["binary"])
+        return digits * factor, -len(part), "BinarySI"
+    exponent = int(match["exponent"] or _DECIMAL_EXPONENTS[match["decimal"] or ""])
+    exponent = max(-_MAX_EXPONENT, min(exponent, _MAX_EXPONENT))
+    return digits, exponent - len(part), "DecimalExponent" if match["exponent"] else "DecimalSI"
 
 
 def read(raw: Raw) -> Quantity | None:
@@ -129,39 +124,53 @@ def read(raw: Raw) -> Quantity | None:
         return None
 
 
-@lru_cache(maxsize=8192, typed=True)
 def whole_units(raw: Raw) -> int:
-    """Parse a quantity and return whole units, rounded away from zero."""
-    return parse(raw).whole
+    """Parse a quantity; return whole units, rounded away from zero and clamped to 64 bits."""
+    return _scale_down(parse(raw).nano, _NANO)
 
 
-@lru_cache(maxsize=8192, typed=True)
 def milli_units(raw: Raw) -> int:
-    """Parse a quantity and return thousandths, rounded away from zero."""
-    return parse(raw).milli
+    """Parse a quantity; return thousandths, likewise."""
+    return _scale_down(parse(raw).nano, _MILLI_IN_NANO)
+
+
+_BINARY = ("memory", "ephemeral-storage", "hugepages-")
+_COUNTED = re.compile(
+    r"cpu|pods|memory|ephemeral-storage|(hugepages|attachable-volumes)-.*|.*kubernetes\.io/.*"
+    r"|(?!requests\.).*/.*",
+    re.DOTALL,
+)
+"""Names of resources whose requests Karmada counts: not `storage`, nor others without a domain."""
+
+
+@lru_cache(maxsize=1024)
+def is_counted(name: str) -> bool:
+    """Return True if Karmada counts requests of this resource (contract 4.4)."""
+    return _COUNTED.fullmatch(name) is not None
+
+
+def in_unit(name: str, raw: Raw) -> int:
+    """Return how much of a resource a quantity is: milli-cores, else whole units, rounded up."""
+    return milli_units(raw) if name == "cpu" else whole_units(raw)
+
+
+def of_unit(name: str, amount: int) -> Quantity:
+    """Return the reverse of `in_unit`, in Karmada's format."""
+    if name == "cpu":
+        return of_milli(amount)
+    return of_whole(amount, "BinarySI" if name.startswith(_BINARY) else "DecimalSI")
 
 
 def approximate(raw: Raw) -> float:
     """Parse a quantity and return it as a float, with the rounding error of Kubernetes.
 
-    Kubernetes multiplies the digits by a power of ten, so 700m is 0.7000000000000001. Raises
-    ValueError for invalid text, or if it is too large for a float.
+    It multiplies digits by a power of ten: 700m is 0.7000000000000001. Raises ValueError.
     """
-    exact = parse(raw)
-    match = _TEXT.fullmatch(raw if isinstance(raw, str) else repr(raw))
-    assert match is not None  # noqa: S101 - it was parsed
-    part = match["part"] or match["only_part"] or ""
-    digits = int((match["whole"] or "") + part)
-    exponent = int(match["exponent"] or _DECIMAL_EXPONENTS.get(match["decimal"] or "", 0))
-    if match["binary"]:
-        digits *= 1024 ** _BINARY_SUFFIXES.index(match["binary"])
-    power = exponent - len(part)
+    digits, power, _ = _parts(raw)
     try:
-        if not -9 <= power < 0:
-            return exact.nano / _NANO
+        return digits * float(f"1e{power}") if -9 <= power < 0 else parse(raw).nano / _NANO
     except OverflowError as error:
         raise ValueError(f'"{str(raw)[:80]}" is too large for a number') from error
-    return (-digits if match["sign"] == "-" else digits) * float(f"1e{power}")
 
 
 def of_whole(units: int, notation: Notation = "DecimalSI") -> Quantity:
@@ -172,12 +181,6 @@ def of_whole(units: int, notation: Notation = "DecimalSI") -> Quantity:
 def of_milli(thousandths: int) -> Quantity:
     """Return a decimal quantity of thousandths, as CPU is counted."""
     return Quantity(thousandths * _MILLI_IN_NANO)
-
-
-def _binary_magnitude(digits: int, part: str, suffix: str) -> tuple[int, Notation]:
-    factor: int = 1024 ** _BINARY_SUFFIXES.index(suffix)
-    magnitude = min(_shift(digits * factor, 9 - len(part)), INT64_MAX * _NANO)
-    return magnitude, "DecimalSI" if 0 < magnitude < _NANO else "BinarySI"
 
 
 def _shift(digits: int, places: int) -> int:
@@ -270,7 +273,7 @@ _HORIZON_DAYS = 9
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """One window; days: on which it begins, 0 = Monday. Times are minutes of the day."""
+    """One window; days: on which it begins, 0 = Monday. Times are minutes from that midnight on."""
 
     days: frozenset[int]
     start_minute: int
@@ -280,14 +283,11 @@ class _Window:
     def spans(self, now: datetime) -> Iterator[tuple[datetime, datetime]]:
         """Yield beginning and end, in UTC, of the windows around `now`, in order."""
         today = now.astimezone(self.zone).date()
-        last = int(self.end_minute <= self.start_minute)
         for offset in range(-2, _HORIZON_DAYS):
             day = today + timedelta(days=offset)
-            if day.weekday() in self.days:
-                start = self._at(day, self.start_minute)
-                end = self._at(day + timedelta(days=last), self.end_minute)
-                if start < end:
-                    yield start, end
+            start, end = self._at(day, self.start_minute), self._at(day, self.end_minute)
+            if day.weekday() in self.days and start < end:
+                yield start, end
 
     def _at(self, day: date, minute: int) -> datetime:
         days, rest = divmod(minute, 24 * 60)
@@ -297,10 +297,7 @@ class _Window:
 
 @dataclass(frozen=True, slots=True)
 class WindowState:
-    """The state of windows, and until when it lasts, in the zone of the window.
-
-    until: None = it never changes within a week.
-    """
+    """The state of windows, and until when, in their zone; None = for more than a week."""
 
     is_open: bool
     until: datetime | None = None
@@ -328,15 +325,12 @@ def window_state(windows: Sequence[_Window], now: datetime) -> WindowState:
     for start, end, key in spans:
         if start <= until < end:
             until, zone = end, key
+    if until - now > timedelta(days=_HORIZON_DAYS - 2):
+        return WindowState(is_open=True)
     if zone:
-        is_endless = until - now > timedelta(days=_HORIZON_DAYS - 2)
-        return WindowState(
-            is_open=True, until=None if is_endless else until.astimezone(ZoneInfo(zone))
-        )
-    for start, _, key in spans:
-        if start > now:
-            return WindowState(is_open=False, until=start.astimezone(ZoneInfo(key)))
-    return WindowState(is_open=False)
+        return WindowState(is_open=True, until=until.astimezone(ZoneInfo(zone)))
+    opens = (start.astimezone(ZoneInfo(key)) for start, _, key in spans if start > now)
+    return WindowState(is_open=False, until=next(opens, None))
 
 
 def _parse_window(text: str) -> _Window:
@@ -344,23 +338,15 @@ def _parse_window(text: str) -> _Window:
     if match is None:
         raise ValueError(f'"{text}" is not a valid window; {WINDOW_RULE}')
     days, start, end, zone = match.groups()
-    start_minute, end_minute = _minute(start), _minute(end)
-    if start_minute == end_minute:
+    begins, ends = (int(clock[:2]) * 60 + int(clock[3:]) for clock in (start, end))
+    if begins == ends:
         raise ValueError(f'"{text}" has no length; write 00:00-24:00 for the whole day')
-    return _Window(_days(days), start_minute, end_minute, _zone(zone or "UTC"))
-
-
-def _zone(name: str) -> ZoneInfo:
     try:
-        return ZoneInfo(name)
+        place = ZoneInfo(zone or "UTC")
     except (KeyError, ValueError, OSError):
-        problem = f'"{name}" is not a time zone; write for example Europe/Berlin'
+        problem = f'"{zone}" is not a time zone; write for example Europe/Berlin'
         raise ValueError(problem) from None
-
-
-def _minute(text: str) -> int:
-    hours, _, minutes = text.partition(":")
-    return int(hours) * 60 + int(minutes)
+    return _Window(_days(days), begins, ends if begins < ends else ends + 24 * 60, place)
 
 
 def _days(text: str | None) -> frozenset[int]:

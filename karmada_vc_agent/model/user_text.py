@@ -51,14 +51,14 @@ def either(choices: Iterable[str]) -> str:
 
 def did_you_mean(name: object, choices: Iterable[str]) -> str:
     """Return `; did you mean "x"?` if a choice is similar, else ""."""
-    plain = {_plain(choice): choice for choice in choices}
-    for similar in difflib.get_close_matches(_plain(str(name)), plain, n=1):
+
+    def alike(text: str) -> str:
+        return text.lower().replace("_", "").replace("-", "")
+
+    plain = {alike(choice): choice for choice in choices}
+    for similar in difflib.get_close_matches(alike(str(name)), plain, n=1):
         return f'; did you mean "{plain[similar]}"?'
     return ""
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("_", "").replace("-", "")
 
 
 def shown(value: Any) -> str:
@@ -87,10 +87,7 @@ _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9-]+)*\.?
 
 
 def plain_address(text: str) -> IPv4Address | IPv6Address | None:
-    """Return an address in canonical form, IPv4 even if written as IPv6; None if it is invalid.
-
-    Like old API servers, takes leading zeros (`010.0.0.1`) as decimal.
-    """
+    """Return a canonical address, IPv4 even if mapped, `010.0.0.1` as decimal; None if invalid."""
     try:
         address = ip_address(_LEADING_ZEROS.sub("", text) if "." in text else text)
     except ValueError:
@@ -101,17 +98,14 @@ def plain_address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def listen_problem(address: str, *, may_be_off: bool = True) -> str | None:
-    """Return what is wrong with an address to listen on, or None; `0` and "" are none at all.
-
-    may_be_off: the message suggests `0`, too.
-    """
+    """Return what is wrong with an address to listen on, or None; `0` and "" are none at all."""
     host, colon, port = address.rpartition(":")
-    if address in ("", "0") or (colon and _is_port(port) and (not host or is_host(host))):
+    is_port = port.isascii() and port.isdigit() and int(port) <= _PORT_MAX
+    if address in ("", "0") or (colon and is_port and (not host or is_host(host))):
         return None
     advice = f"write host:port or :port (at most {_PORT_MAX})"
-    if may_be_off:
-        advice = f"write host:port, :port (at most {_PORT_MAX}), or 0 to disable it"
-    return f'"{address}" is not a valid address; {advice}'
+    off = ", or 0 to disable it" if may_be_off else ""
+    return f'"{address}" is not a valid address; {advice}{off}'
 
 
 def is_host(text: str) -> bool:
@@ -121,10 +115,6 @@ def is_host(text: str) -> bool:
     if text.replace(".", "").isdigit():
         return plain_address(text) is not None
     return _HOST.fullmatch(text) is not None
-
-
-def _is_port(text: str) -> bool:
-    return text.isascii() and text.isdigit() and int(text) <= _PORT_MAX
 
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -145,56 +135,45 @@ def load_yaml(text: bytes) -> Any:
             return None if document is None else loader.construct_document(document)
         finally:
             loader.dispose()
-    except yaml.MarkedYAMLError as error:
-        raise YamlError(f"not valid YAML: {_place(error)}{_what(error)}") from error
-    except yaml.reader.ReaderError as error:
-        problem = f"{error.reason} at position {error.position}"
-        raise YamlError(f"not valid YAML: {problem}") from error
-    except RecursionError as error:
-        raise YamlError("not valid YAML: nested too deeply") from error
     except YamlError:
         raise
-    except (yaml.YAMLError, ValueError) as error:  # such as an impossible date
-        raise YamlError(f"not valid YAML: {error}") from error
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # such as an impossible date
+        raise YamlError(f"not valid YAML: {_what(error)}") from error
 
 
 def _refuse_repeated_keys(document: Any) -> None:
-    """Raise YamlError for the first mapping with a duplicate key; `<<` may repeat one."""
+    """Raise YamlError for a duplicate key of a mapping; `<<` may repeat one."""
     seen: set[int] = set()
-    nodes = [] if document is None else [document]
+    nodes = [document]
     while nodes:
         node = nodes.pop()
         if id(node) in seen:  # an alias
             continue
         seen.add(id(node))
-        if isinstance(node, yaml.MappingNode):
-            _refuse_repeated(node)
-            nodes.extend(value for _, value in reversed(node.value))
-        elif isinstance(node, yaml.SequenceNode):
-            nodes.extend(reversed(node.value))
-
-
-def _refuse_repeated(mapping: yaml.MappingNode) -> None:
-    lines: dict[tuple[str, str], int] = {}
-    for key, _ in mapping.value:
-        if not isinstance(key, yaml.ScalarNode):
+        if isinstance(node, yaml.SequenceNode):
+            nodes += reversed(node.value)
+        if not isinstance(node, yaml.MappingNode):
             continue
-        line, name = key.start_mark.line + 1, (key.tag, key.value)
-        if name in lines:
-            raise YamlError(
-                f'line {line}: "{key.value}" is set twice, first in line {lines[name]}; '
-                "keep one of them"
-            )
-        lines[name] = line
+        nodes += (value for _, value in reversed(node.value))
+        lines: dict[tuple[str, str], int] = {}
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            line, name = key.start_mark.line + 1, (key.tag, key.value)
+            if name in lines:
+                problem = f'"{key.value}" is set twice, first in line {lines[name]}'
+                raise YamlError(f"line {line}: {problem}; keep one of them")
+            lines[name] = line
 
 
-def _place(error: yaml.MarkedYAMLError) -> str:
+def _what(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"{error.reason} at position {error.position}"
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return str(error)
     mark = error.problem_mark or error.context_mark
-    return f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-
-
-def _what(error: yaml.MarkedYAMLError) -> str:
-    return ", ".join(str(part) for part in (error.context, error.problem) if part)
+    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+    return place + ", ".join(str(part) for part in (error.context, error.problem) if part)
 
 
 LARGEST_FILE_MIB = 16

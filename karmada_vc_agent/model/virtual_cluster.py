@@ -3,7 +3,7 @@
 import math
 import re
 from collections import UserDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final, Literal, NewType
@@ -40,31 +40,28 @@ class Range:
             return "is too large"
         if value < self.below and (value > self.least if self.is_open else value >= self.least):
             return None
-        kind = type(value)
-        return f"is {_writer(kind)(value)}, must be {self.text(kind)}"
+        return f"is {_write(type(value), value)}, must be {self.text(type(value))}"
 
     def text(self, kind: type[float]) -> str:
         """Describe the range: `more than 0s`; kind: the type of the number."""
-        write = _writer(kind)
-        least = write(self.least)
+        least = _write(kind, self.least)
         if self.below < math.inf:
-            return f"between {least} and {write(self.below)}"
+            return f"between {least} and {_write(kind, self.below)}"
         if self.is_open:
             return f"more than {least}"
         return f"{least} ({self.zero}) or more" if self.zero else f"{least} or more"
 
 
-def _writer(kind: type[float]) -> Callable[[float], str]:
-    return format_duration if issubclass(kind, Duration) else _write
-
-
-def _write(number: float) -> str:
+def _write(kind: type[float], number: float) -> str:
+    if issubclass(kind, Duration):
+        return format_duration(number)
     return f"{number:g}" if isinstance(number, float) else shown(number)
 
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _PREFIX = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _PREFIX_MAX_LENGTH = 253
+_SIGNS = '63 letters, digits, "-", "_" or ".", beginning and ending with a letter or digit'
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 """Operator of an expression."""
@@ -119,20 +116,14 @@ def label_key_problem(key: str) -> str | None:
     if slash and not (len(prefix) <= _PREFIX_MAX_LENGTH and _PREFIX.fullmatch(prefix)):
         return f'"{key}" is not a valid label key: the part before "/" must be a DNS name'
     if not _NAME.fullmatch(name):
-        return (
-            f'"{key}" is not a valid label key: use 1 to 63 letters, digits, "-", "_" or ".", '
-            "beginning and ending with a letter or digit"
-        )
+        return f'"{key}" is not a valid label key: use 1 to {_SIGNS}'
     return None
 
 
 def label_value_problem(value: str) -> str | None:
     """Return what is wrong with a label value, or None; an empty value is allowed."""
     if value and not _NAME.fullmatch(value):
-        return (
-            f'"{value}" is not a valid label value: use at most 63 letters, digits, "-", "_" or '
-            '".", beginning and ending with a letter or digit'
-        )
+        return f'"{value}" is not a valid label value: use at most {_SIGNS}'
     return None
 
 
@@ -179,7 +170,11 @@ def enabled_controllers(text: str, also: Collection[str] = ()) -> frozenset[str]
             raise ValueError(
                 f'"{word.removeprefix("-")}" is not a controller, must be {either(CONTROLLERS)}'
             )
-    enabled = frozenset(name for name in CONTROLLERS if _is_enabled(name, words, also))
+    enabled = set()
+    for name, is_default in CONTROLLERS.items():
+        named = [word for word in words if word.removeprefix("-") == name]
+        if named[0] == name if named else _ALL in words and (is_default or name in also):
+            enabled.add(name)
     if not enabled:
         raise ValueError(f'"{text}" enables no controller; write * for those on by default')
     if WORK_STATUS in enabled and EXECUTION not in enabled:
@@ -187,23 +182,11 @@ def enabled_controllers(text: str, also: Collection[str] = ()) -> frozenset[str]
             f"{WORK_STATUS} reports and repairs only what {EXECUTION} applies; write "
             f'"-{EXECUTION},-{WORK_STATUS}" to disable both'
         )
-    return enabled
-
-
-def _is_enabled(name: str, words: list[str], also: Collection[str]) -> bool:
-    for word in words:
-        if word == name:
-            return True
-        if word == f"-{name}":
-            return False
-    return _ALL in words and (CONTROLLERS[name] or name in also)
+    return frozenset(enabled)
 
 
 def feature_gates(text: str) -> dict[str, bool]:
-    """Return all gates as `Name=true,Other=false` sets them, others at their default.
-
-    Raises ValueError with the problem.
-    """
+    """Return all gates as `Name=true,Other=false` sets them. Raises ValueError."""
     gates = dict(FEATURE_GATES)
     for word in text.split(","):
         name, _, value = (part.strip() for part in word.partition("="))
@@ -241,14 +224,8 @@ class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
     others; alone it takes what it needs."""
 
 
-WORKS_BOUND, BYTES_BOUND, HOST_BYTES_BOUND, MANIFESTS_BOUND, KINDS_BOUND, SHARED_OBJECTS_BOUND = (
-    "works",
-    "bytes",
-    "hostBytes",
-    "manifestsPerWork",
-    "kinds",
-    "sharedObjects",
-)
+WORKS_BOUND, MANIFESTS_BOUND, KINDS_BOUND = "works", "manifestsPerWork", "kinds"
+BYTES_BOUND, HOST_BYTES_BOUND, SHARED_OBJECTS_BOUND = "bytes", "hostBytes", "sharedObjects"
 LOOP_BOUND = "loopMilliseconds"
 """Names of the bounds in settings, messages and metrics; HOST_BYTES is `bytes` once more."""
 
@@ -518,14 +495,12 @@ def refuses(tenancy: str, allow: Collection[str], guard: Guard, kind: str = "") 
     kind: `group/Kind` or `group/Kind/name`; `allow` may list the kind, or `group/*`, instead of the
     guard. Its name alone gives the name (SharedKinds), and nothing of what the object may say.
     """
-    group_kind, name = kind.rpartition("/")[::2] if kind.count("/") > 1 else (kind, "")
-    is_given = name and guard is Guard.SHARED_KINDS and kind in allow
-    group = group_kind.partition("/")[0]
-    if guard in allow or is_given or (group_kind and group_kind in allow):
-        return False
-    if group and f"{group}/*" in allow:
-        return False
-    return tenancy == STRICT or guard in GUARDS_IN_BOTH
+    group, *rest = kind.split("/")
+    given = {guard, "/".join((group, *rest[:1])), f"{group}/*"}
+    if guard is Guard.SHARED_KINDS:
+        given.add(kind)
+    is_allowed = any(each and each in allow for each in given)
+    return not is_allowed and (tenancy == STRICT or guard in GUARDS_IN_BOTH)
 
 
 def allowance_problem(entry: str) -> str | None:

@@ -4,9 +4,6 @@ import secrets
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
-
-import msgspec
 
 from karmada_vc_agent.model.objects import GroupKind, Object, labels_of
 
@@ -181,7 +178,8 @@ def plural(kind: GroupKind) -> str:
 
 def matches_any(patterns: Iterable[str], group: str, kind: str) -> bool:
     """Return True if a pattern matches a kind; one without a slash is of the core group."""
-    return any(_matches(pattern, group, kind) for pattern in patterns)
+    pairs = (pattern.rpartition("/")[::2] for pattern in patterns)
+    return any(fnmatchcase(group, of) and fnmatchcase(kind, each) for of, each in pairs)
 
 
 def pattern_problem(pattern: str) -> str | None:
@@ -197,21 +195,13 @@ def pattern_problem(pattern: str) -> str | None:
 
 
 def parse_kind(name: str) -> GroupKind:
-    """Parse `cert-manager.io/ClusterIssuer`; the core group has an empty group.
-
-    Raises ValueError.
-    """
+    """Parse `cert-manager.io/ClusterIssuer`, or `/Pod` of the core group. Raises ValueError."""
     group, slash, kind = name.partition("/")
     if not slash or not kind or "/" in kind:
         raise ValueError(
             "is not a valid group/Kind; write for example cert-manager.io/ClusterIssuer"
         )
     return GroupKind(group, kind)
-
-
-def _matches(pattern: str, group: str, kind: str) -> bool:
-    pattern_group, _, pattern_kind = pattern.rpartition("/")
-    return fnmatchcase(group, pattern_group) and fnmatchcase(kind, pattern_kind)
 
 
 NAMESPACE_ADMIN = "virtual-cluster-admin"
@@ -368,8 +358,6 @@ MADE_BY_KARMADA = (
 """Values of endpointslice.kubernetes.io/managed-by on slices that Karmada made."""
 
 KARMADAS_DOMAIN = "karmada.io/"
-_FNV_OFFSET = 0x811C9DC5
-_FNV_PRIME = 0x01000193
 
 
 def is_karmada_key(key: str) -> bool:
@@ -401,140 +389,16 @@ def cluster_of_work(work: str) -> str:
 
 
 def work_name(kind: str, name: str, namespace: str) -> str:
-    """Return the name that Karmada gives the Work of a template.
-
-    Source: contract appendix B; karmada pkg/util/names/names.go.
-    """
+    """Return the name of the Work of a template (contract appendix B; karmada names.go)."""
     name = name.replace(":", ".").lower()
     parts = [namespace, name, kind] if namespace else [name, kind]
-    digits = str(_fnv1a_32("-".join(parts).lower()))
-    safe = "".join(LETTERS[ord(digit) % len(LETTERS)] for digit in digits)
+    checksum = 0x811C9DC5  # 32 bits of FNV-1a
+    for byte in "-".join(parts).lower().encode():
+        checksum = ((checksum ^ byte) * 0x01000193) & 0xFFFFFFFF
+    safe = "".join(LETTERS[ord(digit) % len(LETTERS)] for digit in str(checksum))
     return f"{name}-{safe}"
-
-
-def _fnv1a_32(text: str) -> int:
-    value = _FNV_OFFSET
-    for byte in text.encode():
-        value = ((value ^ byte) * _FNV_PRIME) & 0xFFFFFFFF
-    return value
 
 
 def is_report(work: Object) -> bool:
     """Return True for a Work that reports a slice, instead of having one applied."""
     return REPORTED_BY_LABEL in labels_of(work)
-
-
-class _Condition(msgspec.Struct):
-    type: str
-    status: str
-
-
-class _Identifier(msgspec.Struct):
-    ordinal: int
-
-
-class _ManifestStatus(msgspec.Struct):
-    identifier: _Identifier
-
-
-class _Workload(msgspec.Struct):
-    manifests: list[Any] | None = None
-
-
-class _WorkSpec(msgspec.Struct):
-    workload: _Workload | None = None
-
-
-class _WorkStatus(msgspec.Struct, rename="camel"):
-    conditions: list[_Condition] | None = None
-    manifest_statuses: list[_ManifestStatus] | None = None
-
-
-class WorkShape(msgspec.Struct):
-    """A Work; its manifests are validated one by one."""
-
-    spec: _WorkSpec | None = None
-    status: _WorkStatus | None = None
-
-
-class _Taint(msgspec.Struct):
-    key: str = ""
-    effect: str = ""
-
-
-class _ModelRange(msgspec.Struct):
-    name: str
-    min: str | int | float
-    max: str | int | float
-
-
-class _Model(msgspec.Struct):
-    grade: int = 0
-    ranges: list[_ModelRange] | None = None
-
-
-class _ClusterSpec(msgspec.Struct, rename="camel"):
-    taints: list[_Taint] | None = None
-    resource_models: list[_Model] | None = None
-
-
-class _ClusterStatus(msgspec.Struct):
-    conditions: list[_Condition] | None = None
-
-
-class ClusterShape(msgspec.Struct):
-    """A Cluster."""
-
-    spec: _ClusterSpec | None = None
-    status: _ClusterStatus | None = None
-
-
-class _HookService(msgspec.Struct):
-    namespace: str | None = None
-    name: str | None = None
-    port: int | None = None
-    path: str | None = None
-
-
-class _HookClient(msgspec.Struct, rename="camel"):
-    url: str | None = None
-    service: _HookService | None = None
-    ca_bundle: str | None = None
-
-
-class _HookRule(msgspec.Struct, rename="camel"):
-    operations: list[str] | None = None
-    api_groups: list[str] | None = None
-    api_versions: list[str] | None = None
-    kinds: list[str] | None = None
-
-
-class _Hook(msgspec.Struct, rename="camel"):
-    name: str = ""
-    client_config: _HookClient | None = None
-    rules: list[_HookRule] | None = None
-    timeout_seconds: int | None = None
-    interpreter_context_versions: list[str] | None = None
-
-
-class WebhooksShape(msgspec.Struct):
-    """A ResourceInterpreterWebhookConfiguration."""
-
-    webhooks: list[_Hook] | None = None
-
-
-class _ServicePort(msgspec.Struct):
-    port: int | None = None
-
-
-class _ServiceSpec(msgspec.Struct, rename="camel"):
-    type: str | None = None
-    external_name: str | None = None
-    cluster_ip: str | None = msgspec.field(default=None, name="clusterIP")
-    ports: list[_ServicePort] | None = None
-
-
-class ServiceShape(msgspec.Struct):
-    """A Service that a hook refers to."""
-
-    spec: _ServiceSpec | None = None

@@ -108,7 +108,9 @@ class MetricsCollector:
         yield from _by_code("virtual_cluster_bounds_met", bounds, served)
         for controller in self._controllers:
             yield from _of_queue(controller, served)
-        for source, count in sorted(common.origins.refused().items()):
+        for source, count in sorted(
+            Counter(source for source, _ in common.origins.refused).items()
+        ):
             yield Sample("found_not_served", (source,), count)
         yield Sample("events_dropped_total", (), works.recorder.dropped)
 

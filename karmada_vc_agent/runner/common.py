@@ -511,7 +511,9 @@ class Common:
         self.loop_time = LoopTime(vcs.loop_share, self._loop_share_exceeded)
         self.scopes.ended.subscribe(self.loop_time.forget)
         self.queues = Queues(vcs, config.rate_limiter_base_delay, self.loop_time)
-        self.registrations = Registrations(self.state, self.stores.clusters, vcs, self.reregister)
+        self.registrations = Registrations(
+            self.state, self.stores.clusters, vcs, set(self.reregister)
+        )
         self.held_changes = HeldChanges(self.signals.work_due.emit)
         self.discoveries = _Discoveries(
             hub=Discovery(clients.hub, self.clock.monotonic, UNKNOWN_ON_HUB_FOR_S),

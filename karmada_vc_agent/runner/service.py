@@ -136,7 +136,7 @@ class Service:
         return {
             "lists": f"waiting for the first list of {', '.join(lists)}" if lists else None,
             "agents": self._check_other_agents(),
-            "found": _note(common.origins.refusals()),
+            "found": _note(list(common.origins.refused.values())),
             "rights": missing.of_all() or _note(missing.warnings()),
             "checkpoint": checkpoint.warning() if checkpoint is not None else None,
             "writes": _note(
@@ -184,8 +184,8 @@ class Service:
         if self._parts.lease_namespace.problem:
             return self._parts.lease_namespace.problem
         contact = self._common.contact
-        problem = contact.problem() or self._parts.credential.problem
-        accepts = not contact.problem() or contact.accepts_others()
+        problem = contact.problem_of() or self._parts.credential.problem
+        accepts = not contact.problem_of() or contact.accepts_others()
         return Note(problem) if problem and accepts else problem or None
 
     def stuck(self, hub_answers_since: float) -> dict[str, str | None]:

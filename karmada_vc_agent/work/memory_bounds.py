@@ -34,7 +34,16 @@ from karmada_vc_agent.model.objects import (
     parse_api_version,
     uid_of,
 )
-from karmada_vc_agent.model.virtual_cluster import Bounds, VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import (
+    BYTES_BOUND,
+    HOST_BYTES_BOUND,
+    KINDS_BOUND,
+    MANIFESTS_BOUND,
+    SHARED_OBJECTS_BOUND,
+    WORKS_BOUND,
+    Bounds,
+    VirtualCluster,
+)
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, WITH_PODS, WORK_ANNOTATION, WorkShape
 from karmada_vc_agent.translation.guards import HOLDERS
 from karmada_vc_agent.translation.kind_policy import Code, Refusal
@@ -404,7 +413,6 @@ class WorkCodec(RawCodec):
     def __init__(
         self, bounds: WorkBounds, read: Callable[[], Container[str]] | None = None
     ) -> None:
-        super().__init__(WorkShape)
         self._bounds = bounds
         self._read = read
 

@@ -606,7 +606,7 @@ class NamespaceWriter:
                 live = await self.host.get(NAMESPACES.path(name=namespace))
             except NotFoundError:
                 return False
-            phase = self.claims.phase_of(live)
+            phase = self.claims.phase(namespace, live)
         return phase in (Phase.CLAIMED, Phase.RELEASING)
 
     def _left(self, vc: VirtualCluster) -> Mapping[VirtualNamespace, HostNamespace]:

@@ -27,7 +27,7 @@ from karmada_vc_agent.kube.https import Endpoint, WebhookClient, WebhookError
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
-from karmada_vc_agent.model.vocabulary import Rule, ServiceShape, WebhooksShape
+from karmada_vc_agent.model.vocabulary import Rule
 
 _log = logging.getLogger(__name__)
 
@@ -56,15 +56,14 @@ class InterpreterRules:
         self._on_change = on_change
         self._declarative = DeclarativeLevel(run_script)
         self._webhooks = WebhookLevel(self._call, lambda: str(uuid.uuid4()))
-        plain, hooks = RawCodec(), RawCodec(WebhooksShape)
-        self._customizations = _store(plain, self._customizations_changed)
-        self._configurations = _store(hooks, self._configurations_changed)
+        codec = RawCodec()
+        self._customizations = _store(codec, self._customizations_changed)
+        self._configurations = _store(codec, self._configurations_changed)
         self._reflectors = [
-            self._reflector(hub, _CUSTOMIZATIONS, plain, self._customizations),
-            self._reflector(hub, _WEBHOOKS, hooks, self._configurations),
+            self._reflector(hub, _CUSTOMIZATIONS, codec, self._customizations),
+            self._reflector(hub, _WEBHOOKS, codec, self._configurations),
         ]
         self._client = client or WebhookClient()
-        codec = RawCodec(ServiceShape)
         self._services: Store[Object] = Store(codec)
         self._service_reflector = Reflector(hub, "/api/v1/services", codec, self._services)
         self._wants_services = asyncio.Event()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 import yaml
 
@@ -56,7 +57,6 @@ from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import Object, apply_json_patch, copy_object, dig, gvk_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.model.vocabulary import ServiceShape, WebhooksShape, WorkShape
 from karmada_vc_agent.translation.context import Names
 from karmada_vc_agent.translation.guards import shared_names
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
@@ -82,6 +82,7 @@ from karmada_vc_agent.work.works import (
 from tests.fakes import objects
 from tests.fakes.planned import at_once, plan_apply, plan_release, plan_share
 from tests.fuzz import hostile, samples
+from tests.fuzz.shapes import ClusterShape, ServiceShape, WebhooksShape, WorkShape
 from tests.unit.translation import given
 
 NOW = "2026-02-02T00:00:00Z"
@@ -140,8 +141,15 @@ class Way:
 _SAMPLES: dict[str, Sequence[Any]] = {}
 
 
-def through(codec: Codec[Any], value: Any) -> Any:
-    """Return an object as the watch would store it. Raises RefusedHereError."""
+def through(codec: Codec[Any], value: Any, shape: type[msgspec.Struct] = msgspec.Struct) -> Any:
+    """Return an object as the watch would store it. Raises RefusedHereError.
+
+    shape: what the API server guarantees.
+    """
+    try:
+        msgspec.convert(value, shape)
+    except msgspec.ValidationError as error:
+        raise RefusedHereError from error
     line = orjson.dumps({"type": "MODIFIED", "object": value})
     return decoded(codec, line)
 
@@ -189,7 +197,7 @@ def _made(result: object) -> Iterable[HostObject]:
 
 
 def _read_work(value: Any) -> None:
-    work = through(RawCodec(WorkShape), value)
+    work = through(RawCodec(), value, WorkShape)
     list(namespaces_used(work))
     found = manifests_of(work)
     namespaces_needed([work])
@@ -310,7 +318,7 @@ def _read_namespace(value: Any) -> None:
 
 
 def _read_cluster(value: Any) -> None:
-    cluster = through(ClusterCodec(), value)
+    cluster = through(ClusterCodec(), value, ClusterShape)
     store = cluster_store()
     clusters = HubClusters(store, HOST_UID, ["branch-a", "branch-b"])
     cluster.get("spec")
@@ -343,7 +351,7 @@ def _read_customization(value: Any) -> None:
 
 
 def _read_webhooks(value: Any) -> None:
-    live = through(RawCodec(WebhooksShape), value)
+    live = through(RawCodec(), value, WebhooksShape)
     good = samples.webhook_configurations()[0]
     good["metadata"]["name"] = "a-neighbour"
     hooks = user_hooks.webhooks_of([live, good])
@@ -372,7 +380,7 @@ def _read_answer_bytes(content: bytes) -> None:
 
 
 def _read_service(value: Any) -> None:
-    service = through(RawCodec(ServiceShape), value)
+    service = through(RawCodec(), value, ServiceShape)
     reference = user_hooks.ServiceReference("ns", "hook", 443, "/interpret")
     assert user_hooks.service_url(reference, service).startswith("https://")
 

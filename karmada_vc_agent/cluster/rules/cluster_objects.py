@@ -1,9 +1,9 @@
 """Compose Clusters, and their status (contract 1.1, 4.1, 4.4)."""
 
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from karmada_vc_agent.cluster.rules.conditions import (
@@ -11,10 +11,11 @@ from karmada_vc_agent.cluster.rules.conditions import (
     Condition,
     ConditionType,
     Shown,
+    count_nodes,
     set_condition,
 )
 from karmada_vc_agent.model import quantity, vocabulary
-from karmada_vc_agent.model.core import Container, Node, Pod
+from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
@@ -29,39 +30,13 @@ from karmada_vc_agent.model.vocabulary import AGENT_ANNOTATION, HOST_LABEL
 Totals = dict[str, int]
 """Resource name -> amount: cpu in milli-cores, everything else in whole units."""
 
-CPU = "cpu"
 PODS = "pods"
-
-_BINARY_NAMES = frozenset(("memory", "ephemeral-storage"))
-_COUNTED_NAMES = _BINARY_NAMES | {CPU, PODS}
-_HUGE_PAGES_PREFIX = "hugepages-"
-_ATTACHABLE_VOLUMES_PREFIX = "attachable-volumes-"
-_NATIVE_DOMAIN = "kubernetes.io/"
-_QUOTA_PREFIX = "requests."
-
-
-def summarize_resources(
-    nodes: Iterable[Node], pods_on_nodes: Iterable[Pod], pending_pods: Iterable[Pod]
-) -> Object:
-    """Return resourceSummary without allocatableModelings; empty lists are omitted.
-
-    nodes: all of the virtual cluster, ready or not. pods_on_nodes: every pod bound to one of them;
-    finished ones are not counted. pending_pods: its pods without a node, any phase.
-    Source: contract 4.4.
-    """
-    summary = {
-        "allocatable": sum_allocatable(nodes),
-        "allocating": resource_list(sum_requests(pending_pods)),
-        "allocated": resource_list(sum_requests(p for p in pods_on_nodes if not p.is_finished)),
-    }
-    return {name: resources for name, resources in summary.items() if resources}
 
 
 def sum_allocatable(nodes: Iterable[Node]) -> dict[str, str]:
     """Sum the allocatable of nodes by resource; a sum keeps the format of its first addend.
 
-    Karmada takes nodes in the order of its cache; here they are sorted by name, so that the format
-    does not change between syncs.
+    Sorted by name, unlike Karmada's, so that the format does not change between syncs.
     """
     sums: dict[str, Quantity] = {}
     for node in sorted(nodes, key=lambda node: node.metadata.name):
@@ -73,25 +48,14 @@ def sum_allocatable(nodes: Iterable[Node]) -> dict[str, str]:
 
 
 def within_quota(allocatable: Mapping[str, str], quota: Mapping[str, str]) -> dict[str, str]:
-    """Return the allocatable, capped by a quota for each resource.
-
-    quota: `hard` of a ResourceQuota; its limits do not restrict what can be requested.
-    """
+    """Return the allocatable, capped by `hard` of a quota; its limits restrict no requests."""
     capped = dict(allocatable)
     for name, raw in quota.items():
-        resource = _resource_of_quota(name)
-        if resource in capped:
-            allowed = quantity.parse(raw)
-            if allowed.nano < quantity.parse(capped[resource]).nano:
-                capped[resource] = str(allowed)
+        resource = PODS if name == f"count/{PODS}" else name.removeprefix("requests.")
+        allowed = quantity.parse(raw)
+        if resource in capped and allowed.nano < quantity.parse(capped[resource]).nano:
+            capped[resource] = str(allowed)
     return capped
-
-
-def _resource_of_quota(name: str) -> str:
-    """Return the node resource that an entry of a quota restricts: `requests.cpu` -> `cpu`."""
-    if name == f"count/{PODS}":
-        return PODS
-    return name.removeprefix(_QUOTA_PREFIX)
 
 
 def sum_requests(pods: Iterable[Pod]) -> Totals:
@@ -105,8 +69,9 @@ def sum_requests(pods: Iterable[Pod]) -> Totals:
     for pod in sorted(pods, key=lambda pod: (pod.metadata.namespace, pod.metadata.name)):
         for container in pod.spec.containers:
             _add(totals, container.resources.requests)
-        for container in pod.spec.init_containers:
-            _raise_to(totals, container)
+        for init_container in pod.spec.init_containers:
+            for name, amount in _amounts(init_container.resources.requests):
+                totals[name] = max(totals.get(name, 0), amount)
         _add(totals, pod.spec.overhead)
         totals[PODS] += 1
     return totals
@@ -114,49 +79,27 @@ def sum_requests(pods: Iterable[Pod]) -> Totals:
 
 def resource_list(totals: Totals) -> dict[str, str]:
     """Return totals as quantities in Karmada's format, positive ones only."""
-    return {name: str(_quantity(name, totals[name])) for name in sorted(totals) if totals[name] > 0}
+    counted = sorted(name for name, amount in totals.items() if amount > 0)
+    return {name: str(quantity.of_unit(name, totals[name])) for name in counted}
 
 
 def in_unit(name: str, raw: Raw) -> int:
     """Return a quantity in the unit of `Totals`, rounded up; 0 if it is invalid."""
     try:
-        return quantity.milli_units(raw) if name == CPU else quantity.whole_units(raw)
+        return quantity.in_unit(name, raw)
     except ValueError:
         return 0
 
 
-@lru_cache(maxsize=1024)
-def is_counted(name: str) -> bool:
-    """Return True if Karmada counts requests of this resource (contract 4.4).
-
-    Counted: cpu, memory, ephemeral-storage, pods and scalar names. Not: storage and unknown names
-    without a domain.
-    """
-    if name in _COUNTED_NAMES or name.startswith((_HUGE_PAGES_PREFIX, _ATTACHABLE_VOLUMES_PREFIX)):
-        return True
-    if _NATIVE_DOMAIN in name:
-        return True
-    return "/" in name and not name.startswith(_QUOTA_PREFIX)
+def _amounts(requests: dict[str, Raw]) -> Iterator[tuple[str, int]]:
+    return (
+        (name, in_unit(name, raw)) for name, raw in requests.items() if quantity.is_counted(name)
+    )
 
 
 def _add(totals: Totals, requests: dict[str, Raw]) -> None:
-    for name, raw in requests.items():
-        if is_counted(name):
-            totals[name] = totals.get(name, 0) + in_unit(name, raw)
-
-
-def _raise_to(totals: Totals, init_container: Container) -> None:
-    for name, raw in init_container.resources.requests.items():
-        if is_counted(name):
-            totals[name] = max(totals.get(name, 0), in_unit(name, raw))
-
-
-def _quantity(name: str, amount: int) -> Quantity:
-    if name == CPU:
-        return quantity.of_milli(amount)
-    if name in _BINARY_NAMES or name.startswith(_HUGE_PAGES_PREFIX):
-        return quantity.of_whole(amount, "BinarySI")
-    return quantity.of_whole(amount)
+    for name, amount in _amounts(requests):
+        totals[name] = totals.get(name, 0) + amount
 
 
 def allocatable_modelings(
@@ -165,58 +108,40 @@ def allocatable_modelings(
     """Count the nodes of each grade, one `{"grade", "count"}` for each model, in order.
 
     resource_models: as in Cluster.spec, `{"grade", "ranges": [{"name", "min", "max"}]}`.
-    pods_on_nodes: finished ones are not counted. No models give no entries.
-    Deviation: Karmada stops at the first node without a free pod slot, so its result depends on the
-    order of its cache. Here such a node is skipped, and the others count.
+    Deviation: Karmada stops at the first node without a free pod slot; here others count.
     """
-    minimums = _minimums(resource_models)
+    minimums: dict[str, list[int]] = defaultdict(list)  # ascending, in nano units
+    for model in resource_models:
+        for range_ in model.get("ranges") or ():
+            minimums[range_["name"]].append(quantity.parse(range_["min"]).nano)
     if not minimums:
         return []
     pods_by_node: dict[str, list[Pod]] = defaultdict(list)
     for pod in pods_on_nodes:
         if not pod.is_finished:
             pods_by_node[pod.spec.node_name].append(pod)
-    counts = [0] * len(resource_models)
-    for node in nodes:
-        grade = _grade_index(minimums, node, pods_by_node.get(node.metadata.name, []))
-        if grade >= 0:
-            counts[grade] += 1
+    counts = Counter(_grade(minimums, node, pods_by_node[node.metadata.name]) for node in nodes)
     return [
-        {"grade": model.get("grade") or 0, "count": count}
-        for model, count in zip(resource_models, counts, strict=True)
+        {"grade": model.get("grade") or 0, "count": counts[index]}
+        for index, model in enumerate(resource_models)
     ]
 
 
-def _minimums(resource_models: Sequence[Object]) -> dict[str, list[int]]:
-    """Return, for each resource of the models, its minimums in ascending order, in nano units."""
-    minimums: dict[str, list[int]] = defaultdict(list)
-    for model in resource_models:
-        for range_ in model.get("ranges") or ():
-            minimums[range_["name"]].append(quantity.parse(range_["min"]).nano)
-    return minimums
-
-
-def _grade_index(minimums: dict[str, list[int]], node: Node, pods: list[Pod]) -> int:
+def _grade(minimums: dict[str, list[int]], node: Node, pods: list[Pod]) -> int:
     """Return the index of the highest grade whose minimums a node meets, -1 for none."""
-    allocatable = node.status.allocatable
-    requested = sum_requests(pods) if pods else {}
-    slots = in_unit(PODS, allocatable.get(PODS, "0"))
-    if pods and slots <= requested[PODS]:
+    allocatable, requested = node.status.allocatable, sum_requests(pods)
+    if pods and in_unit(PODS, allocatable.get(PODS, "0")) <= requested[PODS]:
         return -1
-    return min(
-        bisect_right(steps, _available(name, allocatable.get(name), requested)) - 1
-        for name, steps in minimums.items()
-    )
 
+    def available(name: str) -> int:
+        offered = quantity.read(allocatable.get(name) or "")
+        return (
+            0
+            if offered is None
+            else offered.nano - quantity.of_unit(name, requested.get(name, 0)).nano
+        )
 
-def _available(name: str, allocatable: str | None, requested: Totals) -> int:
-    """Return the free amount of a resource on a node, in nano units; negative if overcommitted."""
-    offered = quantity.read(allocatable or "")
-    if offered is None:
-        return 0
-    amount = requested.get(name, 0)
-    taken = quantity.of_milli(amount) if name == CPU else quantity.of_whole(amount)
-    return offered.nano - taken.nano
+    return min(bisect_right(steps, available(name)) - 1 for name, steps in minimums.items())
 
 
 _MAX_INT64 = "9223372036854775807"
@@ -231,28 +156,26 @@ def new_cluster(
 ) -> Object:
     """Return the Cluster to create. Source: contract 1.1.
 
-    agent: the agent that serves it, `<namespace>/<name>`; host: the id of its host; empty = not
-    recorded. access: annotations and spec fields of one that the hub can reach.
+    agent: `<namespace>/<name>`; host: its id; access: what one that the hub can reach has, too.
     """
-    metadata: Object = {"name": vc.name}
     annotations = {AGENT_ANNOTATION: agent} if agent else {}
     annotations |= dig(access, "metadata", "annotations") or {}
-    if annotations:
-        metadata["annotations"] = annotations
-    if labels := {**({HOST_LABEL: host} if host else {}), **vc.cluster_labels}:
-        metadata["labels"] = labels
-    spec: Object = {"id": cluster_id, "syncMode": "Pull", **_described(vc)}
-    spec |= dig(access, "spec") or {}
-    if vc.taints:
-        spec["taints"] = list(vc.taints)
-    if vc.resource_models:
-        spec["resourceModels"] = standard_models(vc)
+    labels = {**({HOST_LABEL: host} if host else {}), **vc.cluster_labels}
+    fields = {"taints": list(vc.taints), "resourceModels": standard_models(vc)}
+    spec = {"id": cluster_id, "syncMode": "Pull", **_described(vc), **(dig(access, "spec") or {})}
     return {
         "apiVersion": vocabulary.CLUSTER_API,
         "kind": "Cluster",
-        "metadata": metadata,
-        "spec": spec,
+        "metadata": {
+            "name": vc.name,
+            **_filled({"annotations": annotations, "labels": labels}),
+        },
+        "spec": spec | _filled(fields),
     }
+
+
+def _filled(fields: Object) -> Object:
+    return {key: value for key, value in fields.items() if value}
 
 
 def cluster_changes(
@@ -265,24 +188,21 @@ def cluster_changes(
 ) -> Object:
     """Return the merge patch that aligns an existing Cluster with the settings; {} = no change.
 
-    Labels, provider, region and zones are overlaid and never cleared. Agent and host are filled in
-    where they are empty: what operators wrote there stays. Taints are added only if the
-    settings changed, since operators cordon and taint Clusters too. resourceModels always follow
-    the settings, since the server defaults them where there are none (contract trap 16).
+    Labels, provider, region and zones are overlaid and never cleared, agent and host filled in
+    where empty, taints added only if the settings changed: operators write these, too.
+    resourceModels follow the settings: the server defaults them otherwise (contract trap 16).
     """
     patch: Object = {}
     labels = dig(cluster, "metadata", "labels") or {}
-    desired = dict(vc.cluster_labels)
-    if host and HOST_LABEL not in labels:
-        desired = {HOST_LABEL: host, **desired}
+    of_host = {HOST_LABEL: host} if host and HOST_LABEL not in labels else {}
+    desired = {**of_host, **vc.cluster_labels}
     if any(labels.get(key) != value for key, value in desired.items()):
         patch["metadata"] = {"labels": desired}
     if agent and not annotations_of(cluster).get(AGENT_ANNOTATION):
         patch.setdefault("metadata", {})["annotations"] = {AGENT_ANNOTATION: agent}
     spec = cluster.get("spec") or {}
-    changes = {key: value for key, value in _described(vc).items() if spec.get(key) != value}
-    if (spec.get("resourceModels") or []) != standard_models(vc):
-        changes["resourceModels"] = standard_models(vc)
+    described = {**_described(vc), "resourceModels": standard_models(vc)}
+    changes = {key: value for key, value in described.items() if (spec.get(key) or []) != value}
     if settings_changed:
         taints = spec.get("taints") or []
         present = {(taint.get("key"), taint.get("effect")) for taint in taints}
@@ -304,29 +224,22 @@ def served_by_another(name: str, agent: str) -> str:
 
 
 def standard_models(vc: VirtualCluster) -> list[Object]:
-    """Return resourceModels as the server stores them (contract 1.2).
-
-    Sorted by grade, the first minimum 0, the last maximum MaxInt64, quantities canonical.
-    """
+    """Return resourceModels as the server stores them: sorted and canonical (contract 1.2)."""
     models = sorted(vc.resource_models, key=lambda model: int(model.get("grade") or 0))
     standard = []
     for index, model in enumerate(models):
         ranges = []
         for entry in model.get("ranges") or []:
-            low = "0" if index == 0 else _canonical(entry.get("min"))
-            high = _MAX_INT64 if index == len(models) - 1 else _canonical(entry.get("max"))
-            ranges.append({"name": entry.get("name"), "min": low, "max": high})
+            is_last = index == len(models) - 1
+            low = str(quantity.parse(entry["min"])) if index else "0"
+            high = _MAX_INT64 if is_last else str(quantity.parse(entry["max"]))
+            ranges.append({"name": entry["name"], "min": low, "max": high})
         standard.append({"grade": int(model.get("grade") or 0), "ranges": ranges})
     return standard
 
 
-def _canonical(value: Any) -> str:
-    return str(quantity.parse(value))
-
-
 def _described(vc: VirtualCluster) -> Object:
-    described = {"provider": vc.provider, "region": vc.region, "zones": list(vc.zones)}
-    return {key: value for key, value in described.items() if value}
+    return _filled({"provider": vc.provider, "region": vc.region, "zones": list(vc.zones)})
 
 
 COMPLETE_API_ENABLEMENTS = ConditionType(
@@ -345,8 +258,7 @@ def compose_cluster_status(
     """Return the whole status to PUT: the live one overlaid with what was observed.
 
     fields: by name; None = not reported. Everything else is kept: remedyActions, unknown fields,
-    conditions of other controllers (contract 4.1, trap 17). Write it only if it differs from
-    live_status.
+    conditions of other controllers (contract 4.1, trap 17).
     """
     kept = {name: value for name, value in (live_status or {}).items() if name not in fields}
     reported = {name: value for name, value in fields.items() if value is not None}
@@ -373,7 +285,7 @@ def api_enablements(
     is_hidden: kinds that the virtual cluster must not get, so that the scheduler places none.
     """
     enablements = []
-    for resource_list in resource_lists:
+    for resource_list in sorted(resource_lists, key=itemgetter("groupVersion")):
         group_version = resource_list["groupVersion"]
         resources = [
             {"name": resource["name"], "kind": resource["kind"]}
@@ -381,35 +293,26 @@ def api_enablements(
             if "/" not in resource["name"]  # a subresource
             and not is_hidden(parse_api_version(group_version, resource["kind"]))
         ]
-        enablement: Object = {"groupVersion": group_version}
-        if resources:
-            enablement["resources"] = sorted(resources, key=lambda resource: resource["name"])
-        enablements.append(enablement)
-    return sorted(enablements, key=lambda enablement: enablement["groupVersion"])
+        listed = {"resources": sorted(resources, key=itemgetter("name"))}
+        enablements.append({"groupVersion": group_version, **_filled(listed)})
+    return enablements
 
 
 def complete_api_enablements(count: int, *, is_partial: bool) -> Condition:
-    """Return the condition on the completeness of apiEnablements (contract 4.4).
-
-    count: number of entries. is_partial: discovery failed for some group versions.
-    """
+    """Return the condition on the completeness of so many apiEnablements (contract 4.4)."""
+    kind, where = COMPLETE_API_ENABLEMENTS, "APIEnablements from the cluster"
     if count == 0:
-        return COMPLETE_API_ENABLEMENTS.false(
-            "Empty", "collected empty APIEnablements from the cluster"
-        )
+        return kind.false("Empty", f"collected empty {where}")
     if is_partial:
-        message = f"might collect partial APIEnablements({count}) from the cluster"
-        return COMPLETE_API_ENABLEMENTS.false("Partial", message)
-    return COMPLETE_API_ENABLEMENTS.true(
-        "Complete", "collected complete APIEnablements from the cluster"
-    )
+        partial = where.replace(" ", f"({count}) ", 1)
+        return kind.false("Partial", f"might collect partial {partial}")
+    return kind.true("Complete", f"collected complete {where}")
 
 
 def node_summary(nodes: Iterable[Node]) -> dict[str, int]:
     """Count nodes and ready nodes; zeros are omitted, so no nodes give `{}`."""
-    counted = list(nodes)
-    counts = {"totalNum": len(counted), "readyNum": sum(node.is_ready for node in counted)}
-    return {name: count for name, count in counts.items() if count}
+    total, ready = count_nodes(nodes)
+    return _filled({"totalNum": total, "readyNum": ready})
 
 
 def resource_summary(
@@ -419,18 +322,24 @@ def resource_summary(
     resource_models: Sequence[Object],
     quota: Mapping[str, str] | None = None,
 ) -> Object:
-    """Return resourceSummary, with allocatableModelings if the Cluster has models.
+    """Return resourceSummary; empty lists are omitted.
 
+    nodes: all of the virtual cluster, ready or not. pods_on_nodes: every pod bound to one of them;
+    finished ones are not counted. pending_pods: its pods without a node, any phase.
     resource_models: spec.resourceModels of the Cluster. quota: of the virtual cluster; it caps
-    allocatable, and removes the modelings, since Karmada ignores allocatable next to them (contract
-    4.5).
+    allocatable, and removes the modelings, since Karmada ignores allocatable next to them.
+    Source: contract 4.4, 4.5.
     """
-    summary = summarize_resources(nodes, pods_on_nodes, pending_pods)
-    if quota:
-        allocatable = within_quota(summary.get("allocatable") or {}, quota)
-        return {**summary, "allocatable": allocatable} if allocatable else summary
-    modelings = allocatable_modelings(resource_models, nodes, pods_on_nodes)
-    return {**summary, "allocatableModelings": modelings} if modelings else summary
+    allocated = sum_requests(pod for pod in pods_on_nodes if not pod.is_finished)
+    summary: Object = {
+        "allocatable": within_quota(sum_allocatable(nodes), quota or {}),
+        "allocating": resource_list(sum_requests(pending_pods)),
+        "allocated": resource_list(allocated),
+    }
+    if not quota:
+        modelings = allocatable_modelings(resource_models, nodes, pods_on_nodes)
+        summary["allocatableModelings"] = modelings
+    return _filled(summary)
 
 
 _NANO = 1e9
@@ -444,8 +353,7 @@ _RESOURCES = {
 def cluster_numbers(status: Object) -> dict[str, float]:
     """Return metric name -> value: bytes, cores, pods, nodes.
 
-    What the status does not report has no value: no resources while resource modeling is off. A
-    resource missing in a summary is 0, since summaries omit zeros (contract 4.4).
+    What the status does not report has no value; what a summary omits is 0 (contract 4.4).
     Source: karmada pkg/metrics/cluster.go, which keeps the last value instead.
     """
     ready = READY.find(status.get("conditions"))

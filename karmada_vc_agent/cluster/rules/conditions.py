@@ -1,7 +1,4 @@
-"""Conditions of Clusters: their types, when each holds, how one is set in a list.
-
-The transition time of one moves only when its status changes.
-"""
+"""Conditions of Clusters: their types, when each holds, how one is set in a list."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,14 +7,11 @@ from typing import NotRequired, TypedDict
 
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.model.vocabulary import EDGE_LABEL, MEMBERSHIP_LABEL
+from karmada_vc_agent.model.vocabulary import EDGE_LABEL
 
 
 class Condition(TypedDict):
-    """A metav1.Condition as Karmada writes it, which is without observedGeneration.
-
-    `set_condition` sets lastTransitionTime.
-    """
+    """A metav1.Condition as Karmada writes it; `set_condition` sets lastTransitionTime."""
 
     type: str
     status: str
@@ -94,23 +88,12 @@ def find_condition(conditions: Iterable[Condition] | None, type_: str) -> Condit
 def set_condition(
     conditions: Sequence[Condition] | None, condition: Condition, now: str
 ) -> list[Condition]:
-    """Return the list with this condition replaced, or appended if it is new.
-
-    now: RFC 3339 with seconds, `2026-01-01T00:00:00Z`. Conditions of other types are kept.
-    """
+    """Return the list with this condition replaced, or appended if it is new; now: RFC 3339."""
     current = find_condition(conditions, condition["type"])
     since = now
     if current is not None and current.get("status") == condition["status"]:
         since = current.get("lastTransitionTime", now)
-    updated = Condition(
-        type=condition["type"],
-        status=condition["status"],
-        lastTransitionTime=since,
-        reason=condition["reason"],
-        message=condition["message"],
-    )
-    if "observedGeneration" in condition:
-        updated["observedGeneration"] = condition["observedGeneration"]
+    updated: Condition = {**condition, "lastTransitionTime": since}
     if current is None:
         return [*(conditions or ()), updated]
     return [updated if other is current else other for other in conditions or ()]
@@ -135,23 +118,12 @@ class Thresholds:
 
 
 Observation = tuple[str, float]
-"""The state of damping for one condition of one Cluster, in memory only.
-
-Its status as observed last, and when that changed last, on the clock of `now_s`.
-"""
-
-
-def is_online(http_status: int | None) -> bool:
-    """Return True if the host answered its health probe with a 2xx.
-
-    http_status: of /readyz (of /healthz if that is 404), None if the request failed.
-    """
-    return http_status is not None and 200 <= http_status < 300
+"""A status as observed last, and when that changed last, on the clock of `now_s`."""
 
 
 def observed_ready(http_status: int | None) -> Condition:
-    """Return the Ready condition for the result of a probe of the host (contract 4.2)."""
-    if not is_online(http_status):
+    """Return Ready for the status of a probe of the host, None = it failed (contract 4.2)."""
+    if http_status is None or http_status // 100 != 2:
         return READY.false("ClusterNotReachable", "cluster is not reachable")
     if http_status != 200:
         message = "cluster is reachable but health endpoint responded without ok"
@@ -168,9 +140,8 @@ def damp(
 ) -> tuple[Condition, Observation]:
     """Return the condition to write, and the state for the next call.
 
-    last: the state of the previous call, None after a start. current: the last judgement of this
-    agent, never the condition on the hub, which sets Unknown when the hub itself is unreachable.
-    Only changes between True and not True are damped. Source: contract 4.3.
+    last: of the previous call, None after a start. current: the last judgement of this agent, not
+    that on the hub, which may be about the hub. Damps changes between True and not (contract 4.3).
     """
     if last is None:
         return observed, (observed["status"], _NEVER)
@@ -205,24 +176,18 @@ def nodes_reachable(total: int, ready: int) -> Condition:
     """Return the condition NodesReachable: False where pods could run on no node."""
     if not total:
         return NODES_REACHABLE.false(NO_NODES, "no node of the host is in the group")
-    if not ready:
-        those, verb = f"none of the {total} nodes", "is"
-        if total == 1:
-            those, verb = "the only node", "is not"
-        text = f"{those} of the group {verb} Ready"
-        return NODES_REACHABLE.false("NoNodeReady", text)
     text = f"{ready} of {total} nodes are Ready"
+    if not ready:
+        return NODES_REACHABLE.false("NoNodeReady", text)
     return NODES_REACHABLE.true("NodesReady", text)
 
 
 def ready_with(host: Condition, nodes: Condition | None, *, when_unreachable: bool) -> Condition:
     """Return the condition Ready of a Cluster, from what was judged of its host and its nodes.
 
-    nodes: NodesReachable, None until it was judged. when_unreachable: whether it is Ready all the
-    same while its nodes are not. Source: contract 4.2, trap 12.
+    when_unreachable: Ready all the same while its nodes are not (contract 4.2, trap 12).
     """
-    is_away = nodes is not None and nodes["status"] != "True"
-    if nodes is None or not is_away or when_unreachable or host["status"] != "True":
+    if nodes is None or nodes["status"] == "True" or when_unreachable or host["status"] != "True":
         return host
     text = f"the API server of the host is healthy, but {nodes['message']}"
     return READY.false("NodesNotReachable", text)
@@ -233,10 +198,8 @@ GROUP_TRUSTED = ConditionType(
 )
 RESTRICTED_PREFIX = "node-restriction.kubernetes.io/"
 """Admission plugin NodeRestriction forbids kubelets to set labels with this prefix."""
-_ADVICE = "select nodes by nodeNames"
 CLOUDHUB_SETTING = "cloudHub.authorization"
 """Without it CloudHub serves an edge by the name in a header (kubeedge 9)."""
-_CLOUDHUB_ADVICE = f"enable {CLOUDHUB_SETTING} of CloudCore"
 
 
 def group_trusted(
@@ -249,26 +212,37 @@ def group_trusted(
 ) -> Condition:
     """Return the condition for the group of a virtual cluster.
 
-    has_kubeedge: whether the host has KubeEdge nodes, whose labels CloudCore writes with an account
-    of its own. node_restriction: whether the admission plugin is enabled; None = unknown. origin:
-    what selects its nodes where the settings do not: `NodeGroup shop-a`. by_label: whether that is
-    a label of nodes, each value of which is a virtual cluster.
+    has_kubeedge: the host has KubeEdge nodes, whose labels CloudCore writes with its own account.
+    node_restriction: whether the admission plugin is enabled; None = unknown. origin: what selects
+    its nodes where the settings do not: `NodeGroup shop-a`, or by_label, a label of nodes.
     """
     whose = f", as {origin} says" if origin and not by_label else ""
-    if _selects_nothing(vc):
+    requirements = vc.node_selector.requirements()
+    is_empty = any(each.operator == "In" and not each.values for each in requirements)
+    if is_empty and not vc.node_names:
         return GROUP_TRUSTED.true("NoNodes", f"the group has no nodes{whose}")
-    keys = sorted({requirement.key for requirement in vc.node_selector.requirements()})
+    keys = sorted({requirement.key for requirement in requirements})
     if not keys:
-        return _by_names(whose, has_kubeedge=has_kubeedge, is_restricted=node_restriction is True)
-    labels = f"the group is selected by {_quoted(keys)}{whose}"
+        text = f"the group is a list of node names{whose}"
+        if not has_kubeedge:
+            return GROUP_TRUSTED.true("NodeNames", text)
+        text += (
+            ", and by default KubeEdge accepts any edge under any node name; enable "
+            f"{CLOUDHUB_SETTING} of CloudCore (enable: true, debug: false), which the agent cannot "
+            "determine"
+        )
+        return GROUP_TRUSTED.unknown("KubeEdge", text)
+    labels, advice = f"the group is selected by {_quoted(keys)}{whose}", "select nodes by nodeNames"
     made = "; each value that a node sets makes a virtual cluster" if by_label else ""
+    open_keys = [key for key in keys if f".{RESTRICTED_PREFIX}" not in f".{key}"]
     if has_kubeedge:
-        advice = f"{_ADVICE} and {_CLOUDHUB_ADVICE}"
-        text = f"{labels}, and KubeEdge nodes can label themselves{made}; {advice}"
+        text = f"and KubeEdge nodes can label themselves{made}; {advice} and enable"
+        text = f"{labels}, {text} {CLOUDHUB_SETTING} of CloudCore"
         return GROUP_TRUSTED.false("KubeEdge", text)
-    if open_keys := [key for key in keys if not _is_restricted(key)]:
-        text = f"{labels}, and nodes can set {_quoted(open_keys)} on themselves{made}; {_ADVICE}"
-        return GROUP_TRUSTED.false("NodesLabelThemselves", f"{text} or {RESTRICTED_PREFIX} labels")
+    if open_keys:
+        text = f"{labels}, and nodes can set {_quoted(open_keys)} on themselves{made}"
+        text = f"{text}; {advice} or {RESTRICTED_PREFIX} labels"
+        return GROUP_TRUSTED.false("NodesLabelThemselves", text)
     return _by_restricted(labels, node_restriction=node_restriction)
 
 
@@ -278,35 +252,9 @@ def _by_restricted(labels: str, *, node_restriction: bool | None) -> Condition:
         text = "the agent cannot determine whether admission plugin NodeRestriction is enabled"
         return GROUP_TRUSTED.unknown("NodeRestrictionNotKnown", f"{labels}; {text}")
     if not node_restriction:
-        text = f"{labels}, and admission plugin NodeRestriction is disabled; enable it, or"
-        return GROUP_TRUSTED.false("NodeRestrictionOff", f"{text} {_ADVICE}")
+        text = "admission plugin NodeRestriction is disabled; enable it, or select by nodeNames"
+        return GROUP_TRUSTED.false("NodeRestrictionOff", f"{labels}, and {text}")
     return GROUP_TRUSTED.true("NodeRestriction", f"{labels}, which nodes cannot set on themselves")
-
-
-def _selects_nothing(vc: VirtualCluster) -> bool:
-    return not vc.node_names and any(
-        requirement.operator == "In" and not requirement.values
-        for requirement in vc.node_selector.requirements()
-    )
-
-
-def _by_names(whose: str, *, has_kubeedge: bool, is_restricted: bool) -> Condition:
-    """Return the condition for names, which are as good as what binds a connection to its node."""
-    text = f"the group is a list of node names{whose}"
-    if has_kubeedge:
-        problem = "by default KubeEdge accepts any edge under any node name"
-        unknown = f"the agent cannot determine whether {CLOUDHUB_SETTING} of CloudCore is enabled"
-        advice = f"{_CLOUDHUB_ADVICE} (enable: true, debug: false)"
-        return GROUP_TRUSTED.unknown("KubeEdge", f"{text}, and {problem}; {unknown}; {advice}")
-    if not is_restricted:
-        label = f"pods are placed by label {MEMBERSHIP_LABEL}, which the agent restores if changed"
-        text = f"{text}; {label}"
-    return GROUP_TRUSTED.true("NodeNames", text)
-
-
-def _is_restricted(key: str) -> bool:
-    prefix, slash, _ = key.rpartition("/")
-    return bool(slash) and f".{prefix}/".endswith(f".{RESTRICTED_PREFIX}")
 
 
 def _quoted(keys: list[str]) -> str:
@@ -323,17 +271,12 @@ AGENT_APART = ConditionType(
 
 
 def agent_apart(node: str, labels: Mapping[str, str], owner: str | None) -> Condition:
-    """Return the condition for the node that the agent runs on.
-
-    owner: the virtual cluster that the node belongs to, or None. Control of a node gives the
-    tokens of all pods on it.
-    """
+    """Return the condition for the node of the agent; its control gives the tokens of its pods."""
+    text = f"the agent runs on node {node}, which"
     advice = "use nodeAffinity to keep the agent off it"
     if owner is not None:
-        text = f"the agent runs on node {node}, which belongs to virtual cluster {owner}; {advice}"
+        text = f"{text} belongs to virtual cluster {owner}; {advice}"
         return AGENT_APART.false("NodeOfGroup", text)
     if EDGE_LABEL in labels:
-        text = f"the agent runs on node {node}, which is an edge node; {advice}"
-        return AGENT_APART.false("EdgeNode", text)
-    text = f"the agent runs on node {node}, which belongs to no virtual cluster"
-    return AGENT_APART.true("NodeOfNobody", text)
+        return AGENT_APART.false("EdgeNode", f"{text} is an edge node; {advice}")
+    return AGENT_APART.true("NodeOfNobody", f"{text} belongs to no virtual cluster")

@@ -85,7 +85,7 @@ class Outdated:
 
     async def clear(self, cluster: str) -> None:
         """Remove a note: what is saved is the state of the hub. Raises KubeError."""
-        await self._state.erase(_PREFIX + cluster)
+        await self._state.write(_PREFIX + cluster, None)
 
 
 _log = logging.getLogger(__name__)

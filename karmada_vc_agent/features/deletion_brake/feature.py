@@ -220,7 +220,7 @@ class DeletionBrake:
         """Record what is held; release what is confirmed, or not deleted any more."""
         if self._hub_clusters.ours(name) is None:
             if self._hub_clusters.store.is_synced:
-                await self._state.erase(RECORD_PREFIX + name)
+                await self._state.write(RECORD_PREFIX + name, None)
             return None
         held, recorded = self._held(name), self.recorded_of(name)
         counted = self._of(name)
@@ -270,7 +270,7 @@ class DeletionBrake:
             counted.recent.clear()
             _permit(counted, deletion)
         if self.recorded_of(name) is not None:
-            await self._state.erase(RECORD_PREFIX + name)
+            await self._state.write(RECORD_PREFIX + name, None)
             self.reported.emit(name)
         for work in waiting:
             self._work_due.emit((name, work))

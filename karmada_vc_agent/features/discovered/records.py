@@ -141,7 +141,7 @@ class DiscoveredRecords:
     async def drop(self, name: str) -> None:
         """Forget a virtual cluster. Raises KubeError."""
         if self.of(name) is not None:
-            await self._state.erase(_PREFIX + name)
+            await self._state.write(_PREFIX + name, None)
 
 
 _ANY = LabelSelector({"any": ""})

@@ -283,7 +283,7 @@ class StatusWriter:
         if cluster is not None and cluster["metadata"].get("deletionTimestamp"):
             text = f"Cluster {name} is being deleted on the hub"
             return REGISTERED.false("ClusterDeleting", text)
-        trouble = self._registrations.trouble(name)
+        trouble = self._registrations.troubles.get(name)
         if cluster is not None and trouble is None:
             text = f"Cluster {name} is on the hub"
             return REGISTERED.true("Registered", text)

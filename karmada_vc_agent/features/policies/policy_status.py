@@ -372,7 +372,7 @@ class PolicyStatusController:
         PodNodeSelector shows in a claimed namespace only; without claims, policies may be removed.
         """
         before, after = (claim_of(obj) if obj is not None else None for obj in (old, new))
-        is_last = before is not None and self._claims.is_empty()
+        is_last = before is not None and not self._claims.clusters()
         is_conclusive = before != after and new is not None and self.is_undecided()
         if is_last or is_conclusive:
             yield EVERYTHING
@@ -385,7 +385,7 @@ class PolicyStatusController:
         """Read the policies and check which are in effect. Raises KubeError, RetryError."""
         served = await self._discovery.refresh(DISCOVERY_MAX_AGE_S)
         versions = served_versions(served)
-        if self._claims.is_empty() and all(map(self._stays_away, self._virtual_clusters)):
+        if not self._claims.clusters() and all(map(self._stays_away, self._virtual_clusters)):
             self._state.settle()  # there is nothing to protect, and will be nothing
             return Requeue(INTERVAL_S)
         everywhere: PolicyProblem | None = None

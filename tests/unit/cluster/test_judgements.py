@@ -59,14 +59,14 @@ async def test_refusal_is_reported_once_the_patience_of_the_hub_is_over(
     clock.advance(PATIENCE_S)
     with pytest.raises(ForbiddenError):
         await contact.track("branch-a", LEASE, write(ForbiddenError(401, "", "Unauthorized")))
-    assert contact.problem() is None
+    assert contact.problem_of() is None
     assert contact.is_accepted("branch-a")
     clock.advance(1.0)
-    expected = "the hub has accepted no Lease of Cluster branch-a for 41 s: Unauthorized"
-    assert contact.problem() == expected
+    expected = "the hub accepts no Lease of Cluster branch-a: Unauthorized"
+    assert contact.problem_of() == expected
     assert not contact.is_accepted("branch-a")
     contact.accepted("branch-a", LEASE)
-    assert contact.problem() is None
+    assert contact.problem_of() is None
 
 
 async def test_lease_that_is_renewed_does_not_hide_a_status_that_is_refused(
@@ -78,8 +78,8 @@ async def test_lease_that_is_renewed_does_not_hide_a_status_that_is_refused(
     for name in ("branch-a", "branch-b", "branch-c"):
         contact.accepted(name, LEASE)
     contact.accepted("branch-c", STATUS)
-    expected = "the hub has accepted no status of Cluster branch-a (and 1 more) for 41 s"
-    assert contact.problem() == expected
+    expected = "the hub accepts no status of Cluster branch-a (and 1 more)"
+    assert contact.problem_of() == expected
     assert contact.is_accepted("branch-c")
 
 
@@ -88,7 +88,7 @@ async def test_what_is_forgotten_is_not_missed(contact: HubContact, clock: Clock
     contact.accepted("branch-a", LEASE)
     contact.forget("branch-a")
     clock.advance(1000.0)
-    assert contact.problem() is None
+    assert contact.problem_of() is None
 
 
 async def test_contact_with_one_cluster_is_recorded(contact: HubContact, clock: Clock) -> None:

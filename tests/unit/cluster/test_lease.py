@@ -227,9 +227,7 @@ async def test_lead_that_is_certain_again_takes_the_lease_back(
     assert holder == "second"
 
 
-async def test_standby_whose_clock_is_behind_continues_from_the_lease(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_standby_whose_clock_is_behind_continues_from_the_lease(world: World) -> None:
     """Karmada counts a renewal only if the time grew; else it calls the Cluster Unknown."""
     world.register()
     world.look()
@@ -253,8 +251,6 @@ async def test_standby_whose_clock_is_behind_continues_from_the_lease(
         times.append(world.hub.live(LEASE)["spec"]["renewTime"])
     assert times == sorted(set(times))
     assert told == [("branch-a", 150.0)]
-    warned = [r for r in caplog.records if "clock of this machine" in r.message]
-    assert [r.__dict__["behind_s"] for r in warned] == [150.0]
 
 
 async def test_lease_older_than_we_wrote_it_says_that_the_hub_was_rolled_back(

@@ -116,7 +116,7 @@ def test_selector_without_a_node_is_logged_once(
     setting.judge()
     setting.judge(100.0)
     [record] = caplog.records
-    assert record.getMessage() == "The settings select no node"
+    assert record.getMessage() == "No node of the group is Ready"
     setting.has("True")
     setting.judge()
     setting.judge(31.0)

@@ -455,11 +455,11 @@ async def test_trouble_is_reported_until_it_is_over(world: World) -> None:
     made, _ = await controller(world)
     registrations = world.parts.common.registrations
     await made.reconcile("branch-a")
-    assert "has been registered" in (registrations.trouble("branch-a") or "")
+    assert "has been registered" in (registrations.troubles.get("branch-a") or "")
     world.hub.remove(CLUSTER)
     world.look()
     with world.hub.down(), pytest.raises(UnreachableError):
         await made.reconcile("branch-a")
-    assert registrations.trouble("branch-a")
+    assert registrations.troubles.get("branch-a")
     await made.reconcile("branch-a")
-    assert registrations.trouble("branch-a") is None
+    assert registrations.troubles.get("branch-a") is None

@@ -5,17 +5,13 @@ from typing import Any
 import orjson
 import pytest
 
-from karmada_vc_agent.cluster.hub_clusters import ClusterCodec
 from karmada_vc_agent.interpretation import user_hooks
 from karmada_vc_agent.interpretation.user_hooks import index_scripts
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.vocabulary import ServiceShape, WebhooksShape, WorkShape
 from karmada_vc_agent.work.rules.ownership import namespaces_needed
 from karmada_vc_agent.work.works import namespaces_used
 from tests.fakes import objects
-
-WORKS, HOOKS, SERVICES = RawCodec(WorkShape), RawCodec(WebhooksShape), RawCodec(ServiceShape)
 
 
 def listed(codec: RawCodec, *items: Object) -> tuple[list[str], list[str]]:
@@ -23,30 +19,6 @@ def listed(codec: RawCodec, *items: Object) -> tuple[list[str], list[str]]:
     page = codec.page(orjson.dumps({"metadata": {"resourceVersion": "7"}, "items": items}))
     names = [item["metadata"]["name"] for item in page.items]
     return names, [found.reason for found in page.unreadable]
-
-
-@pytest.mark.parametrize(
-    ("codec", "odd", "where"),
-    [
-        (WORKS, {"spec": []}, "$.spec"),
-        (WORKS, {"spec": {"workload": {"manifests": {}}}}, "$.spec.workload.manifests"),
-        (WORKS, {"status": {"conditions": ["x"]}}, "$.status.conditions[0]"),
-        (WORKS, {"status": {"manifestStatuses": [{}]}}, "$.status.manifestStatuses[0]"),
-        (ClusterCodec(), {"spec": {"taints": [7]}}, "$.spec.taints[0]"),
-        (ClusterCodec(), {"spec": {"resourceModels": [{"ranges": 1}]}}, "ranges"),
-        (ClusterCodec(), {"status": {"conditions": [{"type": "Ready"}]}}, "conditions"),
-        (HOOKS, {"webhooks": ["x"]}, "$.webhooks[0]"),
-        (HOOKS, {"webhooks": [{"rules": [{"kinds": [["x"]]}]}]}, "kinds"),
-        (SERVICES, {"spec": {"ports": 443}}, "$.spec.ports"),
-    ],
-)
-def test_object_of_another_shape_is_named_and_its_neighbours_are_read(
-    codec: RawCodec, odd: Object, where: str
-) -> None:
-    one, two = ({"metadata": {"name": name}} for name in ("one", "two"))
-    names, (reason,) = listed(codec, one, {"metadata": {"name": "odd"}, **odd}, two)
-    assert names == ["one", "two"]
-    assert where in reason
 
 
 def test_kind_that_is_no_text_is_named() -> None:

@@ -328,15 +328,15 @@ async def test_unknown_of_a_hub_that_accepts_nothing_does_not_count(
     with pytest.raises(UnauthorizedError):
         await setting.sync()
     assert setting.world.clusters.is_ready("branch-a")
-    assert setting.contact.problem() is None
+    assert setting.contact.problem_of() is None
     assert "Reported readiness" not in caplog.text
     setting.clock.advance(41.0)
     with pytest.raises(UnauthorizedError):
         await setting.sync()
-    trouble = setting.contact.problem() or ""
-    assert trouble.startswith("the hub has accepted no status of Cluster branch-a for 41 s: ")
+    trouble = setting.contact.problem_of() or ""
+    assert trouble.startswith("the hub accepts no status of Cluster branch-a: ")
     await setting.sync()
-    assert setting.contact.problem() is None
+    assert setting.contact.problem_of() is None
     assert setting.condition() == ("True", "ClusterReady")
     assert "Reported readiness" in caplog.text
 
@@ -360,7 +360,7 @@ async def test_judgement_ends_with_the_cluster(setting: Setting) -> None:
     await setting.sync()
     assert setting.judgements.of("branch-a") is None
     setting.clock.advance(1000.0)
-    assert setting.contact.problem() is None
+    assert setting.contact.problem_of() is None
 
 
 async def test_lease_is_not_started_while_the_host_is_away(setting: Setting) -> None:

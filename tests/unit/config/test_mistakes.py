@@ -112,7 +112,7 @@ def test_patterns_that_policies_read_otherwise_are_refused(tmp_path: Path) -> No
 )
 def test_address_that_is_none_is_refused(tmp_path: Path, setting: str, address: str) -> None:
     assert problem(tmp_path, {**with_entry(), setting: address}) == (
-        f'{setting}: "{address}" is not a valid address; write host:port, :port (at most 65535), '
+        f'{setting}: "{address}" is not a valid address; write host:port or :port (at most 65535), '
         "or 0 to disable it"
     )
 

@@ -17,8 +17,8 @@ THERE, AWAY, NONE = (nodes_reachable(*n) for n in ((2, 1), (2, 0), (0, 0)))
     ("nodes", "status", "reason", "message"),
     [
         ((0, 0), "False", "NoNodes", "no node of the host is in the group"),
-        ((1, 0), "False", "NoNodeReady", "the only node of the group is not Ready"),
-        ((2, 0), "False", "NoNodeReady", "none of the 2 nodes of the group is Ready"),
+        ((1, 0), "False", "NoNodeReady", "0 of 1 nodes are Ready"),
+        ((2, 0), "False", "NoNodeReady", "0 of 2 nodes are Ready"),
         ((2, 1), "True", "NodesReady", "1 of 2 nodes are Ready"),
     ],
 )

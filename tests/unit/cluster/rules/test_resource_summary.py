@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from karmada_vc_agent.cluster.rules import cluster_objects
+from karmada_vc_agent.model import quantity
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.quantity import Raw
 
@@ -76,7 +77,7 @@ def test_each_addend_is_rounded_up() -> None:
     ],
 )
 def test_only_names_that_karmada_knows_are_counted(name: str, counted: bool) -> None:
-    assert cluster_objects.is_counted(name) is counted
+    assert quantity.is_counted(name) is counted
     totals = cluster_objects.sum_requests([_pod("a", {name: "2"}, init=({name: "3"},))])
     assert (totals.get(name, 0) > 0) is counted
 
@@ -132,8 +133,8 @@ def test_a_summary_holds_the_three_sums() -> None:
         _pod("d", {}, phase="Pending"),
     ]
     pending = [_pod("e", {"cpu": "250m"}, phase="Pending"), _pod("f", phase="Failed")]
-    assert cluster_objects.summarize_resources(
-        [_node("n", cpu="4", pods="110")], on_nodes, pending
+    assert cluster_objects.resource_summary(
+        [_node("n", cpu="4", pods="110")], on_nodes, pending, []
     ) == {
         "allocatable": {"cpu": "4", "pods": "110"},
         "allocating": {"cpu": "250m", "pods": "2"},
@@ -142,8 +143,8 @@ def test_a_summary_holds_the_three_sums() -> None:
 
 
 def test_empty_sums_are_left_out() -> None:
-    assert cluster_objects.summarize_resources([], [], []) == {}
-    assert cluster_objects.summarize_resources([_node("n", cpu="0")], [], []) == {
+    assert cluster_objects.resource_summary([], [], [], []) == {}
+    assert cluster_objects.resource_summary([_node("n", cpu="0")], [], [], []) == {
         "allocatable": {"cpu": "0"}
     }
 
@@ -152,13 +153,13 @@ def test_input_is_not_modified() -> None:
     nodes = [_node("b", cpu="1"), _node("a", cpu="2")]
     pods = [_pod("b", {"cpu": "1"}), _pod("a", {"cpu": "2"})]
     before = copy.deepcopy((nodes, pods))
-    cluster_objects.summarize_resources(nodes, pods, pods)
+    cluster_objects.resource_summary(nodes, pods, pods, [])
     assert (nodes, pods) == before
 
 
 def test_amount_that_is_none_does_not_hide_the_others() -> None:
     nodes = [_node("a", cpu="much", memory="1Gi"), _node("b", cpu="2", memory="1Gi")]
     pods = [_pod("a", {"cpu": "much"}), _pod("b", {"cpu": "1"})]
-    found = cluster_objects.summarize_resources(nodes, pods, [])
+    found = cluster_objects.resource_summary(nodes, pods, [], [])
     assert found["allocatable"] == {"cpu": "2", "memory": "2Gi"}
     assert found["allocated"]["cpu"] == "1"

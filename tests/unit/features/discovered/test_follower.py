@@ -54,12 +54,12 @@ async def test_bad_name_is_reported_once_and_not_shortened(following: Following)
     ((about, text),) = following.warned
     assert about == "of-branch.a"
     assert '"branch.a" is not a valid Cluster name' in text
-    assert following.origins.refused() == {"nodeGroups": 1}
+    assert [source for source, _ in following.origins.refused] == ["nodeGroups"]
     following.now += WARN_AGAIN_S + 1
     await following.reconcile("branch.a")
     assert len(following.warned) == 2, "events do not last"
     assert await following.lose("branch.a") is None
-    assert following.origins.refusals() == []
+    assert following.origins.refused == {}
 
 
 async def test_mistake_in_what_is_served_changes_nothing(following: Following) -> None:
@@ -67,9 +67,9 @@ async def test_mistake_in_what_is_served_changes_nothing(following: Following) -
     before = following.world.vc()
     await following.find("N 1")
     assert following.world.vc() == before
-    assert '"N 1" is not a valid node name' in following.origins.refusals()[0]
+    assert '"N 1" is not a valid node name' in next(iter(following.origins.refused.values()))
     await following.find("n2")
-    assert following.origins.refusals() == []
+    assert following.origins.refused == {}
 
 
 async def test_what_the_hub_forbids_is_served_once_it_does_not(following: Following) -> None:

@@ -90,7 +90,7 @@ async def test_object_without_a_cluster_waits(served: Served) -> None:
     assert (await served.status())["phase"] == "Pending"
     assert (await served.conditions())["Registered"] == ("False", "NotRegistered")
     assert (await served.conditions())["NodesReachable"] == ("False", "NoNodes")
-    served.registrations.note("branch-a", "the cluster name has been registered")
+    served.registrations.troubles["branch-a"] = "the cluster name has been registered"
     served.clock.advance(PAUSE_S)
     (first, *_) = (await served.status())["conditions"]
     assert first["message"] == "the cluster name has been registered"
