@@ -337,7 +337,7 @@ LEVELS: Mapping[str, Rules] = {
 """Level -> its rules by exact kind."""
 
 # What a rule raises for an object of unexpected shape, such as a manifest whose spec is a text.
-_SHAPE_ERRORS = (AttributeError, KeyError, TypeError, ValueError)
+SHAPE_ERRORS = (AttributeError, KeyError, TypeError, ValueError)
 
 
 def retain(desired: Object, live: Object) -> Object:
@@ -370,7 +370,7 @@ def _apply(operation: Operation, default: Callable[..., Any], *objects: Object) 
         if rule := rules[operation].get(kind):
             try:
                 return rule(*objects)
-            except _SHAPE_ERRORS as error:
+            except SHAPE_ERRORS as error:
                 raise InterpretationError(level, operation, str(error)) from error
     return default(*objects)
 

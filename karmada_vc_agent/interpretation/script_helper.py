@@ -150,22 +150,18 @@ def _functions(now: Callable[[], datetime]) -> dict[bytes, Callable[..., Any]]:
         fields = (local.year, local.month, local.day, local.hour, local.minute, local.second)
         return (True, *map(float, fields), float(local.isoweekday() % 7 + 1))
 
-    return {
-        name.encode(): _callable(function)
-        for name, function in (
-            ("now", lambda: float(int(now().timestamp()))),
-            ("time_of", lambda *fields: _time_of(fields, now())),
-            ("date", date),
-            ("lower", str.lower),
-            ("upper", str.upper),
-            ("number_text", lua_values.number_text),
-            ("format", lambda template, *values: lua_values.format_text(template, values)),
-            ("resource_add", lambda *texts: lua_values.resource_add(texts)),
-            ("resource_quantity", lua_values.resource_quantity),
-            ("pod_requirements", _pod_requirements),
-            ("pod_dependencies", _pod_dependencies),
-        )
+    functions: dict[str, Callable[..., Any]] = {
+        "now": lambda: float(int(now().timestamp())),
+        "time_of": lambda *fields: _time_of(fields, now()),
+        "date": date,
+        "lower": str.lower,
+        "upper": str.upper,
+        "number_text": lua_values.number_text,
+        "format": lambda template, *values: lua_values.format_text(template, values),
+        "resource_add": lambda *texts: lua_values.resource_add(texts),
+        "resource_quantity": lua_values.resource_quantity,
     }
+    return {name.encode(): _callable(function) for name, function in functions.items()}
 
 
 def _callable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -202,36 +198,6 @@ def _time_of(fields: Iterable[float], now: datetime) -> float:
     start = datetime(year, month, 1, tzinfo=now.tzinfo)
     moment = start + timedelta(days=day - 1, hours=hour, minutes=minute, seconds=second)
     return float(int(moment.timestamp()))
-
-
-def _pod_requirements(template: str) -> str:
-    return f"return {_expression(lua_values.pod_requirements(_without_empties(template)))}"
-
-
-def _pod_dependencies(template: str, namespace: str) -> str:
-    dependencies = lua_values.pod_dependencies(_without_empties(template), namespace)
-    return f"return {_expression(dependencies or None)}"
-
-
-def _without_empties(json: str) -> Object:
-    decoded = settle(orjson.loads(json))
-    return decoded if isinstance(decoded, dict) else {}
-
-
-def _expression(value: Any) -> str:
-    """Return a Lua expression that evaluates to JSON data."""
-    if value is None:
-        return "nil"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return '"' + "".join(f"\\{byte:03d}" for byte in value.encode()) + '"'
-    if isinstance(value, dict):
-        items = (f"[{_expression(key)}]={_expression(item)}" for key, item in value.items())
-        return "{" + ",".join(items) + "}"
-    if isinstance(value, list):
-        return "{" + ",".join(map(_expression, value)) + "}"
-    return repr(float(value))
 
 
 # --- results of scripts ----------------------------------------------------------------------
