@@ -216,12 +216,12 @@ def _rewrite(draft: Draft) -> None:
     _refuse_unbound(draft)
     draft.policy = kind_policy.refuse_forbidden(
         obj,
+        context.vc,
         namespaced=draft.namespaced,
         configured=context.settings.cluster_scoped_kinds,
         names_only=context.names_only,
     )
     if not context.names_only:
-        kind_policy.refuse_denied(draft.gvk, context.vc)
         is_shared = draft.policy is Policy.SHARE
         draft.notices += pass_guards(obj, draft.gvk, context, is_shared=is_shared)
     _map_name(draft)
