@@ -14,7 +14,7 @@ from typing import Any
 
 from karmada_vc_agent.interpretation.lua_values import empties, read, settle, to_number, to_table
 from karmada_vc_agent.model import user_text, vocabulary
-from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, parse_api_version
 
 _Retain = Callable[[Object, Object], Object]
 """Changes the manifest (first) according to the live object, and returns it."""
@@ -277,10 +277,10 @@ _RETAIN: dict[str, _Retain] = {
     "argoproj.io/v1alpha1/Workflow": _keep("spec.suspend", "status"),
     **dict.fromkeys(_FLUX_KINDS, _keep("spec.suspend")),
 }
-_SHOWN = user_text.load_yaml(Path(__file__).with_name("third_party_status.yaml").read_bytes())
+SHOWN = user_text.load_yaml(Path(__file__).with_name("shown_status.yaml").read_bytes())
 _REFLECT: dict[str, _Reflect] = {
     "kubeflow.org/v2beta1/MPIJob": _reflect_mpi_job,
-    **{kind: _show(names) for kind, names in _SHOWN.items()},
+    **{kind: _show(names) for kind, names in SHOWN["third_party"].items()},
 }
 _HEALTH: dict[str, _Health] = {
     f"{_KRUISE}/BroadcastJob": _is_broadcast_job_healthy,
@@ -319,7 +319,13 @@ def _rules(
 
         return apply
 
-    return {GroupVersionKind(*name.split("/")): on_objects(rule) for name, rule in table.items()}
+    return {kind_of(name): on_objects(rule) for name, rule in table.items()}
+
+
+def kind_of(name: str) -> GroupVersionKind:
+    """Return the kind that a table names, `apps/v1/Deployment` or `v1/Service`."""
+    api_version, _, kind = name.rpartition("/")
+    return parse_api_version(api_version, kind)
 
 
 def _to_json(result: Object, *references: Object) -> Object:

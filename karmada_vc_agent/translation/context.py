@@ -8,7 +8,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from ipaddress import ip_network
 
-from karmada_vc_agent.model import virtual_cluster
+from karmada_vc_agent.model import virtual_cluster, vocabulary
 from karmada_vc_agent.model.core import Taint
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.user_text import plain_address
@@ -19,28 +19,14 @@ from karmada_vc_agent.model.virtual_cluster import (
     VirtualNamespace,
     by_host,
 )
-from karmada_vc_agent.model.vocabulary import (
-    DEFAULT_CLUSTER_DOMAIN,
-    DOMAIN,
-    EXECUTION_NAMESPACE_PREFIX,
-    LEASE_NAMESPACE,
-)
 from karmada_vc_agent.translation import kind_policy
-from karmada_vc_agent.translation.kind_policy import (
-    ClusterScopedKinds,
-    Code,
-    NamespaceReferences,
-    PodTemplates,
-    Policy,
-    Refusal,
-    RefusedError,
-)
+from karmada_vc_agent.translation.kind_policy import Code, Policy, Refusal, RefusedError
 
 DEFAULT_NAMESPACE_TEMPLATE = "{namespace}-v-{cluster}"
 DEFAULT_FORBIDDEN_NAMESPACES = ("kube-*",)
 ANCHOR_NAMESPACE = VirtualNamespace("vc-system")
 
-NAMES_ANNOTATION = f"{DOMAIN}/names"
+NAMES_ANNOTATION = f"{vocabulary.DOMAIN}/names"
 """JSON map, host name -> virtual name, of references that cannot be computed back.
 
 A key can also be the path of a selector that meant ALL_NAMESPACES, or of a replaced list of names.
@@ -52,8 +38,8 @@ ALWAYS_FORBIDDEN = (
     ANCHOR_NAMESPACE,
     "kube-system",
     "karmada-system",
-    LEASE_NAMESPACE,
-    EXECUTION_NAMESPACE_PREFIX + "*",
+    vocabulary.LEASE_NAMESPACE,
+    vocabulary.EXECUTION_NAMESPACE_PREFIX + "*",
 )
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -349,10 +335,10 @@ class TranslationSettings:
         default_factory=lambda: NamespaceTemplate.parse(DEFAULT_NAMESPACE_TEMPLATE)
     )
     forbidden_namespaces: tuple[str, ...] = DEFAULT_FORBIDDEN_NAMESPACES
-    pod_templates: tuple[PodTemplates, ...] = ()
-    namespace_references: tuple[NamespaceReferences, ...] = ()
-    cluster_scoped_kinds: ClusterScopedKinds = field(default_factory=dict)
-    cluster_domain: str = DEFAULT_CLUSTER_DOMAIN
+    pod_templates: tuple[kind_policy.PodTemplates, ...] = ()
+    namespace_references: tuple[kind_policy.NamespaceReferences, ...] = ()
+    cluster_scoped_kinds: kind_policy.ClusterScopedKinds = field(default_factory=dict)
+    cluster_domain: str = vocabulary.DEFAULT_CLUSTER_DOMAIN
     cluster_dns: tuple[str, ...] = ()
     infrastructure: tuple[str, ...] = ()
     pod_cidrs: tuple[str, ...] = ()

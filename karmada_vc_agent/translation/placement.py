@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from karmada_vc_agent.model import vocabulary
+from karmada_vc_agent.model import virtual_cluster, vocabulary
 from karmada_vc_agent.model.core import Node, Taint
 from karmada_vc_agent.model.objects import (
     GroupKind,
@@ -14,18 +14,7 @@ from karmada_vc_agent.model.objects import (
     copy_object,
     dig,
 )
-from karmada_vc_agent.model.virtual_cluster import (
-    SERVICE_NAMES_FIRST,
-    SERVICE_NAMES_NONE,
-    HostNamespace,
-    VirtualNamespace,
-)
-from karmada_vc_agent.model.vocabulary import (
-    NAME_FIELD,
-    REWRITE_DNS_ANNOTATION,
-    SELECTED_NODE_ANNOTATION,
-    SELECTED_NODE_BEFORE,
-)
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
 from karmada_vc_agent.translation import kind_policy
 from karmada_vc_agent.translation.context import Draft, Notice, NoticeCode, TranslationContext
 from karmada_vc_agent.translation.kind_policy import (
@@ -149,7 +138,7 @@ def _move_node_name_to_affinity(pod_spec: LocatedPodSpec, owns_node: Callable[[s
         detail = f'{path} "{node}" is not in the virtual cluster'
         raise RefusedError(Code.NODE_NAME_FORBIDDEN, path, detail)
     del spec["nodeName"]
-    only_there = {"key": NAME_FIELD, "operator": "In", "values": [node]}
+    only_there = {"key": vocabulary.NAME_FIELD, "operator": "In", "values": [node]}
     node_affinity = _map_at(_map_at(spec, "affinity"), "nodeAffinity")
     required = node_affinity.get(_REQUIRED)
     if required is None:
@@ -188,7 +177,7 @@ def drop_selected_node(draft: Draft) -> None:
     """Drop the annotation `volume.kubernetes.io/selected-node` (rewriting-rules 3.4)."""
     annotations = dig(draft.obj, "metadata", "annotations")
     if isinstance(annotations, dict):
-        for key in (SELECTED_NODE_ANNOTATION, SELECTED_NODE_BEFORE):
+        for key in (vocabulary.SELECTED_NODE_ANNOTATION, vocabulary.SELECTED_NODE_BEFORE):
             annotations.pop(key, None)
 
 
@@ -262,7 +251,7 @@ def _excludes(expression: Object, required: Mapping[str, str]) -> bool:
 
 def _is_elsewhere(match: Object, owns_node: Callable[[str], bool]) -> bool:
     """Return whether a requirement on the node's name excludes all nodes of the virtual cluster."""
-    if dig(match, "key") != NAME_FIELD or dig(match, "operator") != "In":
+    if dig(match, "key") != vocabulary.NAME_FIELD or dig(match, "operator") != "In":
         return False
     return not any(isinstance(name, str) and owns_node(name) for name in _list_at(match, "values"))
 
@@ -320,7 +309,7 @@ def search_domain(cluster: str, cluster_domain: str) -> str:
 def name_services(obj: Object, gvk: GroupVersionKind, context: TranslationContext) -> None:
     """Give every pod spec that uses the cluster's DNS the search domain of its virtual cluster."""
     vc, settings = context.vc, context.settings
-    if vc.service_names == SERVICE_NAMES_NONE:
+    if vc.service_names == virtual_cluster.SERVICE_NAMES_NONE:
         return
     namespace, cluster_domain = dig(obj, "metadata", "namespace"), settings.cluster_domain
     domain = search_domain(vc.name_on_host, cluster_domain)
@@ -328,7 +317,7 @@ def name_services(obj: Object, gvk: GroupVersionKind, context: TranslationContex
         spec = pod_spec.spec
         if pod_spec.selector_only or not _uses_cluster_dns(spec):
             continue
-        if vc.service_names == SERVICE_NAMES_FIRST:
+        if vc.service_names == virtual_cluster.SERVICE_NAMES_FIRST:
             own = f"{namespace}.svc.{cluster_domain}"
             searches = [own, domain, f"svc.{cluster_domain}", cluster_domain]
             _replace_dns(spec, searches, settings.cluster_dns)
@@ -411,16 +400,16 @@ Replace = Callable[[Any, str], Any]
 
 def places_of(obj: Object) -> tuple[str, ...]:
     """Return the places that the annotation of an object lists, valid or not."""
-    text = annotations_of(obj).get(REWRITE_DNS_ANNOTATION, "")
+    text = annotations_of(obj).get(vocabulary.REWRITE_DNS_ANNOTATION, "")
     return tuple(place for place in map(str.strip, text.split(",")) if place)
 
 
 def unknown_places(obj: Object) -> Iterator[Notice]:
     """Report invalid values of the annotation `D/rewrite-dns` (4.3)."""
+    key, valid = vocabulary.REWRITE_DNS_ANNOTATION, ", ".join(PLACES)
     for place in places_of(obj):
         if place not in PLACES:
-            valid = ", ".join(PLACES)
-            detail = f'annotation {REWRITE_DNS_ANNOTATION} contains "{place}"; valid are {valid}'
+            detail = f'annotation {key} contains "{place}"; valid are {valid}'
             yield Notice(NoticeCode.REFERENCE_NOT_REWRITTEN, detail)
 
 

@@ -11,16 +11,7 @@ from typing import Any
 
 from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object, dig, text_at
-from karmada_vc_agent.model.vocabulary import (
-    BUILT_INS,
-    CLUSTER_LABEL,
-    GATEWAY_LABEL,
-    RBAC_API,
-    TENANT_ROLES,
-    Rule,
-    service_account_of,
-    service_account_user,
-)
+from karmada_vc_agent.model.vocabulary import Rule
 from karmada_vc_agent.translation import rbac_rules
 from karmada_vc_agent.translation.context import (
     Direction,
@@ -195,10 +186,10 @@ def host_subject_name(
 def _of_accounts(kind: str, name: str, path: str, map_namespace: _MapNamespace) -> str | None:
     """Map the namespace in the name of a ServiceAccount, or a group of these; None for others."""
     if kind == _USER:
-        namespace, account = service_account_of(name) or ("", "")
+        namespace, account = vocabulary.service_account_of(name) or ("", "")
         if not namespace:
             return None
-        return service_account_user(map_namespace(namespace, f"{path}.name"), account)
+        return vocabulary.service_account_user(map_namespace(namespace, f"{path}.name"), account)
     namespace = name.removeprefix(_SERVICE_ACCOUNT_GROUP)
     if namespace == name or not namespace or ":" in namespace:
         return None
@@ -218,7 +209,7 @@ def _mapped_role_ref(role_ref: Any, direction: Direction) -> Any:
     if direction.to_host and name == IMPERSONATOR:
         detail = f'roleRef.name is "{name}", which is reserved for Karmada'
         raise RefusedError(Code.REFERENCE_FORBIDDEN, "roleRef.name", detail)
-    of_tenants = TENANT_ROLES if direction.to_host else BUILT_INS
+    of_tenants = vocabulary.TENANT_ROLES if direction.to_host else vocabulary.BUILT_INS
     return {**role_ref, "name": of_tenants.get(name) or direction.name(name)}
 
 
@@ -279,10 +270,15 @@ class Callers:
             Rule(("",), (resource,), ("impersonate",), tuple(sorted(each))).as_object()
             for resource, each in (("users", host_users), ("groups", host_groups))
         ]
-        labels = {CLUSTER_LABEL: self.cluster, GATEWAY_LABEL: agent}
+        labels = {vocabulary.CLUSTER_LABEL: self.cluster, vocabulary.GATEWAY_LABEL: agent}
         metadata = {"name": host_name(_IDENTITIES, self.names.cluster), "labels": labels}
         kind = vocabulary.CLUSTER_ROLE.kind
-        return {"apiVersion": RBAC_API, "kind": kind, "metadata": metadata, "rules": rules}
+        return {
+            "apiVersion": vocabulary.RBAC_API,
+            "kind": kind,
+            "metadata": metadata,
+            "rules": rules,
+        }
 
 
 def admin_groups(cluster: str) -> tuple[str, ...]:

@@ -13,16 +13,7 @@ from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, values
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, NAMESPACE_NAME_LABEL
 from karmada_vc_agent.translation import kind_policy
 from karmada_vc_agent.translation.context import ALL_NAMESPACES, Draft, Notice, NoticeCode
-from karmada_vc_agent.translation.kind_policy import (
-    AFFINITY,
-    IN_POD_SPECS,
-    Code,
-    NamespaceReferences,
-    Reference,
-    RefusedError,
-    Treatment,
-    pod_specs,
-)
+from karmada_vc_agent.translation.kind_policy import Code, Reference, RefusedError, Treatment
 
 _LOCAL_SERVERS = ("https://kubernetes.default.svc", "https://kubernetes.default.svc.cluster.local")
 _LOCAL_CLUSTER = "in-cluster"
@@ -47,9 +38,9 @@ def rewrite_references(draft: Draft) -> None:
     settings = draft.context.settings
     rows = kind_policy.references_of(draft.gvk.group_kind, settings.namespace_references)
     _apply(draft, draft.obj, "", rows)
-    for pod_spec in pod_specs(draft.obj, draft.gvk, settings.pod_templates):
+    for pod_spec in kind_policy.pod_specs(draft.obj, draft.gvk, settings.pod_templates):
         # In other kinds only the affinity is certain to be a pod's.
-        inside = AFFINITY if pod_spec.selector_only else IN_POD_SPECS
+        inside = kind_policy.AFFINITY if pod_spec.selector_only else kind_policy.IN_POD_SPECS
         _apply(draft, pod_spec.spec, f"{pod_spec.path}.", inside)
 
 
@@ -360,7 +351,7 @@ def unknown_references(
     obj: Object,
     gvk: GroupVersionKind,
     namespaces: Collection[str],
-    configured: tuple[NamespaceReferences, ...],
+    configured: tuple[kind_policy.NamespaceReferences, ...],
 ) -> Iterator[Notice]:
     """Report values that look like a namespace of this virtual cluster but are in no table (4.1).
 

@@ -32,16 +32,7 @@ from karmada_vc_agent.translation.context import (
     TranslationSettings,
     is_path,
 )
-from karmada_vc_agent.translation.kind_policy import (
-    AFFINITY,
-    IN_POD_SPECS,
-    Code,
-    Refusal,
-    RefusedError,
-    have_fixed_pods,
-    pod_spec_paths,
-    pod_specs,
-)
+from karmada_vc_agent.translation.kind_policy import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.own_steps import own_steps
 from karmada_vc_agent.translation.references import rewrite_references
 from karmada_vc_agent.translation.translate import HostObject
@@ -194,8 +185,11 @@ def restored_parts(
     below: dict[str, Any] = {}
     rows = kind_policy.references_of(gvk.group_kind, settings.namespace_references)
     paths = [row.path for row in rows]
-    for where, is_selector_only in pod_spec_paths(gvk, settings.pod_templates):
-        paths += (f"{where}.{row.path}" for row in (AFFINITY if is_selector_only else IN_POD_SPECS))
+    for where, is_selector_only in kind_policy.pod_spec_paths(gvk, settings.pod_templates):
+        paths += (
+            f"{where}.{row.path}"
+            for row in (kind_policy.AFFINITY if is_selector_only else kind_policy.IN_POD_SPECS)
+        )
     for path in (*_METADATA, *more, *paths):
         _add(below, path.split("."))
     return below
@@ -257,9 +251,11 @@ def _node_it_runs_on(obj: Object, live: Object | None) -> str | None:
 
 def _keep_tolerations(obj: Object, live: Object, context: TranslationContext) -> None:
     gvk = gvk_of(obj)
-    if not have_fixed_pods(gvk):
+    if not kind_policy.have_fixed_pods(gvk):
         return
-    for desired, current in zip(pod_specs(obj, gvk), pod_specs(live, gvk), strict=False):
+    for desired, current in zip(
+        kind_policy.pod_specs(obj, gvk), kind_policy.pod_specs(live, gvk), strict=False
+    ):
         placement.keep_tolerations(desired.spec, current.spec, context.node_taints)
 
 
