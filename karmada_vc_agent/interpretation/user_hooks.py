@@ -283,9 +283,9 @@ def read_answer(uid: str, operation: Operation, objects: Sequence[Object], conte
         context = msgspec.json.decode(content, type=_Context)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise HookError(f"the response is no ResourceInterpreterContext: {error}") from error
-    got = " ".join((context.api_version, context.kind, context.response.uid))
-    if got != " ".join((*_CONTEXT, uid)):
-        raise HookError(f"the response is of {got}, not of {' '.join(_CONTEXT)} {uid}")
+    got = f"{context.api_version} {context.kind} {context.response.uid}"
+    if got != (expected := f"{_CONTEXT[0]} {_CONTEXT[1]} {uid}"):
+        raise HookError(f"the response is of {got}, not of {expected}")
     response = context.response
     if not response.successful:
         status = response.status or _ResponseStatus()

@@ -45,35 +45,13 @@ def _under(row: Mapping[str, Iterable[str]]) -> Iterator[str]:
 ANNOTATIONS = _annotations()
 HOST_KEYS, POD_ADDRESSES = ANNOTATIONS["host_keys"], ANNOTATIONS["pod_addresses"]
 
-OWN_SOURCES = frozenset(
-    (
-        "name",
-        *("configMap", "downwardAPI", "emptyDir", "ephemeral", "gitRepo", "hostPath", "image"),
-        *("persistentVolumeClaim", "projected", "secret"),
-    )
-)
+_TABLES = user_text.load_yaml(Path(__file__).with_name("guards.yaml").read_bytes())
+OWN_SOURCES = frozenset(_TABLES["own_sources"])
 """Keys of volumes of pods: the name, and what is of the pod's node or namespace or a registry."""
-NETWORK_SOURCES = (
-    *("awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi", "fc"),
-    *("flexVolume", "flocker", "gcePersistentDisk", "glusterfs", "iscsi", "nfs"),
-    *("photonPersistentDisk", "portworxVolume", "quobyte", "rbd", "scaleIO", "storageos"),
-    "vsphereVolume",
-)
+NETWORK_SOURCES: tuple[str, ...] = tuple(_TABLES["network_sources"])
 """All others that the API server knows: a policy cannot ask for what it does not name."""
-
-
-_TLS_HOSTS = "spec.tls[].hosts[]"
-"""Of an Ingress: issuers make a certificate for them."""
-_ROUTE_HOSTS, _LISTENER_HOSTS = "spec.hostnames[]", "spec.listeners[].hostname"
-
 HOLDERS: Mapping[GroupKind, str] = {
-    GroupKind("networking.k8s.io", "Ingress"): "spec.rules[].host",
-    GroupKind(GATEWAY_GROUP, "HTTPRoute"): _ROUTE_HOSTS,
-    GroupKind(GATEWAY_GROUP, "GRPCRoute"): _ROUTE_HOSTS,
-    GroupKind(GATEWAY_GROUP, "TLSRoute"): _ROUTE_HOSTS,
-    GroupKind(GATEWAY_GROUP, "Gateway"): _LISTENER_HOSTS,
-    GroupKind(GATEWAY_GROUP, "ListenerSet"): _LISTENER_HOSTS,
-    vocabulary.LISTENER_SET_BEFORE: _LISTENER_HOSTS,
+    kind_named(name): path for name, path in _TABLES["hosts"].items()
 }
 """Kind -> the path of the hosts that its objects use."""
 
@@ -97,7 +75,7 @@ def _names_in(obj: Object) -> Iterator[tuple[str, str]]:
             for host in re.split(r"[\s,]+", value.lower()):
                 if host and not host.startswith(("~", "*", ".")):  # guards.py has wildcards
                     yield host, f'metadata.annotations["{key}"]'
-    for path, value in chain(values_at(obj, place), values_at(obj, _TLS_HOSTS)):
+    for path, value in chain(values_at(obj, place), values_at(obj, "spec.tls[].hosts[]")):
         if value and isinstance(value, str):
             yield value.lower(), path
 
@@ -159,9 +137,11 @@ class _Row(msgspec.Struct, frozen=True):
     """A row of guards.yaml, which says what the fields mean."""
 
     says: str
-    code: Code
-    problem: str
+    code: Code = Code.HOST_FORBIDDEN
+    problem: str = ""
     guard: Guard | None = None
+    guards: tuple[Guard, ...] = ()
+    call: str = ""
     at: tuple[str, ...] = ()
     key: str | None = msgspec.field(default=None, name="is")
     ends: str | None = None
@@ -183,7 +163,8 @@ _PATTERNS = {
 """Patterns that admission policies have, too, as guards.yaml names them."""
 
 
-def _check_of(row: _Row) -> Check:
+def _find_by(row: _Row) -> Find:
+    """Make the search that a row says."""
     keys = frozenset(ANNOTATIONS[row.key]) if row.key else frozenset()
     ends = ANNOTATIONS[row.ends] if row.ends else ()
     begins = ANNOTATIONS[row.begins] if row.begins else ()
@@ -204,7 +185,7 @@ def _check_of(row: _Row) -> Check:
                 problem = row.problem.format(path=path, value=value, group=group, kind=kind)
                 yield _Finding(row.code, path, problem, row.guard)
 
-    return Check(row.says, (row.guard,) if row.guard else (), find)
+    return find
 
 
 def _annotations_in(obj: Object) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -215,13 +196,7 @@ def _annotations_in(obj: Object) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield "spec.infrastructure.annotations", infrastructure
 
 
-_NOT_A_SOURCE = frozenset(
-    (
-        *("accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity"),
-        *("persistentVolumeReclaimPolicy", "storageClassName", "volumeMode"),
-        "volumeAttributesClassName",
-    )
-)
+_NOT_A_SOURCE = frozenset(_TABLES["not_a_source"])
 
 
 def _volume(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
@@ -303,23 +278,21 @@ def _endpoints(obj: Object, context: TranslationContext) -> Iterator[_Finding]:
             yield _Finding(code, path, problem, guard)
 
 
-def _hosts(path: str, *, is_needed: bool) -> Check:
-    """Make a check for hosts at a path that match many; is_needed: none matches all."""
-    parent, _, last = path.rpartition(".")
+def _hosts(row: _Row) -> Find:
+    """Make a search for hosts at a path that match many."""
+    parent, _, last = row.at[0].rpartition(".")
 
     def find(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
         for where, holder in values_at(obj, parent):
             value = dig(holder, last.removesuffix("[]"))
             here = f"{where}.{last}"
-            if is_needed and not value:
+            if row.call == "needed_hosts" and not value:
                 yield _many(f"{here} is not set, which matches every host", here)
             for host in value if isinstance(value, list) else [value]:
                 if isinstance(host, str) and host.startswith("*"):
                     yield _many(f'{here} "{host}" matches many hosts', here)
 
-    what = ", and where none is set" if is_needed else ""
-    says = f"Patterns at `{path}`{what}: they match hosts of others"
-    return Check(says, (Guard.WILDCARD_HOSTS,), find)
+    return find
 
 
 def _many(problem: str, path: str) -> _Finding:
@@ -339,79 +312,33 @@ def _unknown_kind(obj: Object, context: TranslationContext) -> Iterator[_Finding
         yield _Finding(Code.KIND_FORBIDDEN, "kind", problem, Guard.UNKNOWN_KINDS)
 
 
-_CLASS = Check(
-    "Secrets in a namespace: all who name the class have its storage, and read the name",
-    (Guard.NETWORK_VOLUMES,),
-    _class_secrets,
-)
-_ENDPOINTS = Check(
-    "Addresses, except in slices that Karmada itself sends for a MultiClusterService",
-    (Guard.HOST_ENDPOINTS, Guard.FOREIGN_ENDPOINTS),
-    _endpoints,
-)
-_LISTENERS = _hosts("spec.listeners[].hostname", is_needed=True)
-_ROUTE = _hosts("spec.hostnames[]", is_needed=False)
-_ROWS: Mapping[str, tuple[Check, ...]] = {
-    name: tuple(map(_check_of, msgspec.convert(rows, list[_Row])))
-    for name, rows in user_text.load_yaml(
-        Path(__file__).with_name("guards.yaml").read_bytes()
-    ).items()
+_SEARCHES: Mapping[str, Callable[[_Row], Find]] = {
+    "": _find_by,
+    "class_secrets": lambda _row: _class_secrets,
+    "endpoints": lambda _row: _endpoints,
+    "external_name": lambda _row: _external_name,
+    "hosts": _hosts,
+    "needed_hosts": _hosts,
+    "pods": lambda _row: _pods,
+    "unknown_kind": lambda _row: _unknown_kind,
+    "volume": lambda _row: _volume,
 }
 
 
-def _by_kind(
-    functions: Mapping[GroupKind, tuple[Check, ...]],
-) -> Mapping[GroupKind, tuple[Check, ...]]:
-    """Return the rows of guards.yaml by kind, then the checks that need more than a row."""
-    rows = {kind_named(name): each for name, each in _ROWS.items() if not name.startswith("of_")}
-    return {kind: (*rows.get(kind, ()), *functions.get(kind, ())) for kind in {**rows, **functions}}
+def _checks(rows: Any) -> tuple[Check, ...]:
+    """Return the checks of rows of guards.yaml."""
+    return tuple(
+        Check(row.says, row.guards or ((row.guard,) if row.guard else ()), _SEARCHES[row.call](row))
+        for row in msgspec.convert(rows, list[_Row])
+    )
 
 
-BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = _by_kind(
-    {
-        vocabulary.PERSISTENT_VOLUME: (
-            Check(
-                "Storage that may belong to others, a missing claim, and deletion of a hostPath",
-                (Guard.UNCLAIMED_VOLUMES, Guard.HOST_PATH, Guard.NETWORK_VOLUMES),
-                _volume,
-            ),
-        ),
-        vocabulary.STORAGE_CLASS: (_CLASS,),
-        GroupKind("snapshot.storage.k8s.io", "VolumeSnapshotClass"): (_CLASS,),
-        vocabulary.SERVICE: (
-            Check(
-                "An `externalName` other than a Service in a namespace of its own",
-                (Guard.EXTERNAL_NAMES,),
-                _external_name,
-            ),
-        ),
-        GroupKind("", "Endpoints"): (_ENDPOINTS,),
-        vocabulary.ENDPOINT_SLICE: (_ENDPOINTS,),
-        GroupKind("networking.k8s.io", "Ingress"): (
-            _hosts("spec.rules[].host", is_needed=True),
-            _hosts(_TLS_HOSTS, is_needed=False),
-        ),
-        GroupKind(GATEWAY_GROUP, "Gateway"): (_LISTENERS,),
-        GroupKind(GATEWAY_GROUP, "ListenerSet"): (_LISTENERS,),
-        vocabulary.LISTENER_SET_BEFORE: (_LISTENERS,),
-        **{GroupKind(GATEWAY_GROUP, f"{each}Route"): (_ROUTE,) for each in ("HTTP", "GRPC", "TLS")},
-    }
-)
-OF_ALL: tuple[Check, ...] = (
-    *_ROWS["of_all"],
-    Check(
-        "In pods, volumes elsewhere, also inline CSI, and chosen addresses and networks",
-        (Guard.NETWORK_VOLUMES, Guard.POD_ADDRESSES),
-        _pods,
-    ),
-    Check(
-        "Each object of a kind of a group that no table names, so that no rule holds it",
-        (Guard.UNKNOWN_KINDS,),
-        _unknown_kind,
-    ),
-)
+BY_KIND: Mapping[GroupKind, tuple[Check, ...]] = {
+    kind_named(name): _checks(rows) for name, rows in _TABLES["by_kind"].items()
+}
+OF_ALL = _checks(_TABLES["of_all"])
 """For objects of every kind."""
-(OF_CONTROLLER_KINDS,) = _ROWS["of_controllers"]
+(OF_CONTROLLER_KINDS,) = _checks(_TABLES["of_controllers"])
 """For objects of kinds in CONTROLLER_KINDS (kind_policy.py)."""
-(OF_SHARED_KINDS,) = _ROWS["of_shared"]
+(OF_SHARED_KINDS,) = _checks(_TABLES["of_shared"])
 """For objects of the kinds that all virtual clusters share."""
