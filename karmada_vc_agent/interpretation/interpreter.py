@@ -294,17 +294,11 @@ Health = Literal["Healthy", "Unhealthy"]
 
 Rules = Mapping[Operation, Mapping[GroupVersionKind, Callable[..., Any]]]
 
+_OPERATIONS: tuple[Operation, ...] = (RETAIN, INTERPRET_STATUS, INTERPRET_HEALTH)
+_THIRD_PARTY = (third_party.RETAIN_RULES, third_party.REFLECT_RULES, third_party.HEALTH_RULES)
 LEVELS: Mapping[str, Rules] = {
-    "third-party": {
-        RETAIN: third_party.RETAIN_RULES,
-        INTERPRET_STATUS: third_party.REFLECT_RULES,
-        INTERPRET_HEALTH: third_party.HEALTH_RULES,
-    },
-    "native": {
-        RETAIN: RETAIN_RULES,
-        INTERPRET_STATUS: REFLECT_RULES,
-        INTERPRET_HEALTH: HEALTH_RULES,
-    },
+    "third-party": dict(zip(_OPERATIONS, _THIRD_PARTY, strict=True)),
+    "native": dict(zip(_OPERATIONS, (RETAIN_RULES, REFLECT_RULES, HEALTH_RULES), strict=True)),
 }
 """Level -> its rules by exact kind."""
 

@@ -1,9 +1,8 @@
-"""The helper process that runs scripts: sandbox, conversions and frames.
+"""The helper process that runs scripts: sandbox, conversions and frames, a line of JSON each.
 
-Started by script_runner only, without asyncio, HTTP, credentials or environment: the worst a script
-can do is to end it. A frame is a line of JSON. Each run has a fresh virtual machine: no script sees
-what another left, and its memory ends with it. Only what was compiled is kept, which no script can
-change. Source: contract 7.7; karmada pkg/resourceinterpreter/customized/declarative/luavm.
+Without asyncio, HTTP, credentials or environment: the worst a script can do is to end it. Each run
+has a fresh virtual machine; only what was compiled is kept, which no script can change.
+Source: contract 7.7; karmada pkg/resourceinterpreter/customized/declarative/luavm.
 """
 
 import ctypes
@@ -133,9 +132,6 @@ def _text(value: bytes) -> str:
     return value.decode(errors="replace")
 
 
-# --- Python functions for scripts ------------------------------------------------------------
-
-
 def _functions(now: Callable[[], datetime]) -> dict[bytes, Callable[..., Any]]:
     """Return the functions behind the environment; none of them refers to the machine."""
 
@@ -200,15 +196,10 @@ def _time_of(fields: Iterable[float], now: datetime) -> float:
     return float(int(moment.timestamp()))
 
 
-# --- results of scripts ----------------------------------------------------------------------
-
-
 def _converted(operation: Operation, result: Any, objects: list[Object]) -> Any:
     """Convert a result; decide for each empty table whether it is a map, a list, or omitted."""
-    if result == []:
-        result = {}
-    else:
-        result = settle(result, *empties(objects if operation == RETAIN else ()))
+    references = objects if operation == RETAIN else ()
+    result = {} if result == [] else settle(result, *empties(references))
     if operation == RETAIN and not (isinstance(result, dict) and result.get("kind")):
         raise HookError("Retain returned no object: it has no kind")
     if not isinstance(result, dict):

@@ -256,7 +256,6 @@ def _is_notebook_healthy(live: Object) -> bool:
     return not is_fault and not read(terminated, "exitCode")
 
 
-# --- kinds ------------------------------------------------------------------------------------
 # Contract 7.5; AdvancedCronJob is omitted, its scripts are for the control plane only.
 
 _KRUISE = "apps.kruise.io/v1alpha1"

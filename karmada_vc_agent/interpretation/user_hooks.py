@@ -69,8 +69,7 @@ class Hook:
 class Breakers:
     """Circuit breakers: a hook that failed several times in a row is not called for a while.
 
-    Each overrun blocks a worker for the whole deadline. After the pause one call tries the hook;
-    others fail fast until it succeeds. now: monotonic clock, in seconds.
+    After the pause one call tries it; others fail fast until it succeeds. now: monotonic, seconds.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -293,10 +292,10 @@ def read_answer(uid: str, operation: Operation, objects: Sequence[Object], conte
         raise HookError(f"the response is not successful, {text}")
     if operation == RETAIN:
         return _retained(response, objects[0])
-    answer = response.raw_status if operation == INTERPRET_STATUS else response.healthy
+    is_status = operation == INTERPRET_STATUS
+    answer = response.raw_status if is_status else response.healthy
     if answer is None:
-        field = "rawStatus" if operation == INTERPRET_STATUS else "healthy"
-        raise HookError(f"the response has no {field}")
+        raise HookError(f"the response has no {'rawStatus' if is_status else 'healthy'}")
     return answer
 
 

@@ -109,7 +109,7 @@ def host_namespace(
         len(plain) <= LABEL_MAX_LENGTH
         and _LABEL.fullmatch(plain)
         and HASH_MARK not in plain
-        and _occurrences(template.separator, plain) == 1
+        and _occurs_once(template.separator, plain)
     ):
         return HostNamespace(plain)
     pieces = (_piece(text, template.piece_length) for text in (namespace, cluster))
@@ -122,11 +122,10 @@ def home_of(
     cluster: str,
     adopted: Collection[str],
 ) -> HostNamespace:
-    """Return the host namespace of a virtual one without a claim: M, or the adopted one.
+    """Return the host namespace of a virtual one without a claim: M, or the adopted one (1.1).
 
-    adopted: namespaces of the host that the virtual cluster may adopt. One that M computes for
-    another virtual namespace is that one's, so the function stays injective.
-    Source: rewriting-rules 1.1.
+    adopted: host namespaces that it may adopt. One that M computes for another virtual namespace is
+    that one's, so the function stays injective.
     """
     if namespace in adopted and _computed_from(template, namespace, cluster) is None:
         return HostNamespace(namespace)
@@ -150,7 +149,7 @@ def _computed_from(template: NamespaceTemplate, host: str, cluster: str) -> Virt
 def host_name(name: str, cluster: str) -> str:
     """Compute the host name of a cluster-scoped object: the function R (rewriting-rules 1.4)."""
     plain = name + NAME_SEPARATOR + cluster
-    if len(plain) <= _NAME_MAX_LENGTH and _occurrences(NAME_SEPARATOR, plain) == 1:
+    if len(plain) <= _NAME_MAX_LENGTH and _occurs_once(NAME_SEPARATOR, plain):
         return plain
     piece = name[:_NAME_PIECE_LENGTH].rstrip("-.")
     return piece + NAME_SEPARATOR + cluster + HASH_MARK + _digest(name, cluster)
@@ -162,12 +161,9 @@ def cluster_of_host_name(name: str) -> str:
     return cluster.partition(HASH_MARK)[0] if mark else ""
 
 
-def _occurrences(part: str, text: str) -> int:
-    """Count overlapping occurrences, unlike str.count()."""
-    count, start = 0, text.find(part)
-    while start >= 0:
-        count, start = count + 1, text.find(part, start + 1)
-    return count
+def _occurs_once(part: str, text: str) -> bool:
+    """Return whether a text has a part once, counting overlapping ones, unlike str.count()."""
+    return text.find(part) == text.rfind(part) >= 0
 
 
 def _piece(text: str, length: int) -> str:
@@ -289,28 +285,25 @@ class Direction:
     def namespace(self, value: str, path: str) -> str:
         """Map a namespace; refuses one that the virtual cluster may not refer to."""
         if self.to_host and self.names.forbids(value):
-            raise RefusedError(
-                Code.REFERENCE_FORBIDDEN,
-                path,
-                f'{path} refers to "{value}", which is not a namespace of a virtual cluster',
-            )
+            detail = f'{path} refers to "{value}", which is not a namespace of a virtual cluster'
+            raise RefusedError(Code.REFERENCE_FORBIDDEN, path, detail)
         return self.selected_namespace(value)
 
     def selected_namespace(self, value: str) -> str:
         """Map the value of a selector; a forbidden namespace then selects nothing."""
-        if not self.to_host:
-            return self.names.virtual_namespace(value) or value
-        host = self.names.host_namespace(value)
-        if self.names.virtual_namespace(host) != value:
-            self.noted[host] = value
-        return host
+        return self._mapped(value, self.names.host_namespace, self.names.virtual_namespace)
 
     def name(self, value: str) -> str:
         """Map the name of a cluster-scoped object."""
+        return self._mapped(value, self.names.host_name, self.names.virtual_name)
+
+    def _mapped(
+        self, value: str, forth: Callable[[str], str], back: Callable[[str], str | None]
+    ) -> str:
         if not self.to_host:
-            return self.names.virtual_name(value) or value
-        host = self.names.host_name(value)
-        if self.names.virtual_name(host) != value:
+            return back(value) or value
+        host = forth(value)
+        if back(host) != value:
             self.noted[host] = value
         return host
 
@@ -406,14 +399,10 @@ class TranslationContext:
 
     def names(self, noted: Mapping[str, str] | None = None) -> Names:
         """Return the mapping of names under these facts. noted: names recorded on the object."""
-        return Names(
-            cluster=self.vc.name_on_host,
-            template=self.settings.namespace_template,
-            claims=self.claims,
-            forbidden=self.settings.forbidden_namespaces,
-            noted=noted or {},
-            adopted=self.vc.adopt_namespaces,
-        )
+        settings, vc = self.settings, self.vc
+        forbidden, adopted = settings.forbidden_namespaces, vc.adopt_namespaces
+        template = settings.namespace_template
+        return Names(vc.name_on_host, template, self.claims, forbidden, noted or {}, adopted)
 
 
 class NoticeCode(StrEnum):

@@ -29,17 +29,14 @@ from karmada_vc_agent.translation.own_steps import own_service
 
 def _annotations() -> Mapping[str, tuple[str, ...]]:
     """Return the tables of annotations; an item is a key, or a domain with names."""
-    text = Path(__file__).with_name("shared_annotations.yaml").read_bytes()
-    return {
-        table: tuple(
-            chain.from_iterable([row] if isinstance(row, str) else _under(row) for row in rows)
-        )
-        for table, rows in user_text.load_yaml(text).items()
-    }
+    tables = user_text.load_yaml(Path(__file__).with_name("shared_annotations.yaml").read_bytes())
+    return {name: tuple(chain.from_iterable(map(_keys, rows))) for name, rows in tables.items()}
 
 
-def _under(row: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    return (f"{domain}/{name}" for domain, names in row.items() for name in names)
+def _keys(row: str | Mapping[str, Iterable[str]]) -> list[str]:
+    if isinstance(row, str):
+        return [row]
+    return [f"{domain}/{name}" for domain, names in row.items() for name in names]
 
 
 ANNOTATIONS = _annotations()

@@ -20,7 +20,7 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.model.user_text import either
 from karmada_vc_agent.model.virtual_cluster import Guard, VirtualCluster
-from karmada_vc_agent.model.vocabulary import ANY, DOMAIN, NAME_FIELD, matches_any, parse_kind
+from karmada_vc_agent.model.vocabulary import ANY, DOMAIN, matches_any, parse_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,13 +171,9 @@ class NamespaceReferences:
 @lru_cache(maxsize=1024)  # tenants name kinds
 def references_of(kind: GroupKind, extra: tuple[NamespaceReferences, ...]) -> tuple[Reference, ...]:
     """Return the rows of a kind; a path in both settings and table counts once."""
-    configured = {
-        path: Reference(path)
-        for row in extra
-        if (row.group, row.kind) == kind
-        for path in row.paths
-    }
-    return tuple((configured | {row.path: row for row in REFERENCES.get(kind, ())}).values())
+    paths = [path for row in extra if (row.group, row.kind) == kind for path in row.paths]
+    built_in = {row.path: row for row in REFERENCES.get(kind, ())}
+    return tuple(({path: Reference(path) for path in paths} | built_in).values())
 
 
 class Code(StrEnum):
@@ -365,8 +361,8 @@ def plurals_of(kind: str) -> frozenset[str]:
 def is_written_in_strict(group: str, resource: str, allow: Collection[str]) -> bool:
     """Return whether tenants may write a (sub)resource in Strict.
 
-    Not what a controller with rights of its own reconciles; and unless `allow` opens it, neither
-    what no table knows nor what only a translation holds.
+    Not what a controller with rights of its own reconciles, nor, unless `allow` opens it, what no
+    table knows or only a translation holds.
     """
     if is_resource_of_one(group, resource):
         return False
@@ -416,9 +412,7 @@ def _is_never_opened(kind: GroupKind) -> bool:
     return vocabulary.is_among(kind, NEVER_OPENED) or kind.group.endswith(_KARMADA_DOMAIN)
 
 
-ONLY_READ = frozenset(
-    {GroupKind("", "Node"), GroupKind("", "Event"), GroupKind("events.k8s.io", "Event")}
-)
+ONLY_READ = frozenset(map(kind_named, ("Node", "Event", "events.k8s.io/Event")))
 """Kinds that no Work may have and that clients of the gateway read."""
 
 
@@ -480,13 +474,13 @@ def refuse_forbidden(
 
 def _refuse_reserved_name(gvk: GroupVersionKind, name: Any) -> None:
     for pattern in RESERVED.get(gvk.group_kind, ()):
-        prefix = pattern.removesuffix("*")
+        detail = ""
         if pattern == name:
             detail = f'{gvk.kind} "{name}" is Karmada\'s own'
-            raise RefusedError(Code.NAME_RESERVED, NAME_FIELD, detail)
-        if prefix != pattern and str(name).startswith(prefix):
-            detail = f'names of kind {gvk.kind} must not begin with "{prefix}"'
-            raise RefusedError(Code.NAME_RESERVED, NAME_FIELD, detail)
+        elif pattern.endswith("*") and str(name).startswith(pattern[:-1]):
+            detail = f'names of kind {gvk.kind} must not begin with "{pattern[:-1]}"'
+        if detail:
+            raise RefusedError(Code.NAME_RESERVED, vocabulary.NAME_FIELD, detail)
 
 
 def control_planes_own(manifest: Object) -> Policy | None:

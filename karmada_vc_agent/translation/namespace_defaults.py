@@ -1,7 +1,6 @@
 """Objects and labels that every claimed namespace gets (rewriting-rules 6).
 
-Objects are written the way the server stores them, with defaults and canonical quantities, so that
-changes by users differ from changes by the server.
+They are written as the server stores them, with its defaults, so that a restart writes nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -90,8 +89,7 @@ def _bindings_of_gateway(
 
 def _binding(name: str, cluster_role: str, *subjects: Object) -> Object:
     role = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": cluster_role}
-    body = {"roleRef": role, "subjects": list(subjects)}
-    return _object(RBAC_API, "RoleBinding", name, body)
+    return _object(RBAC_API, "RoleBinding", name, {"roleRef": role, "subjects": list(subjects)})
 
 
 def _account(namespace: str, name: str) -> Object:

@@ -301,18 +301,13 @@ _CLUSTER_FIRST = ("", "ClusterFirst", "ClusterFirstWithHostNet")
 _NDOTS = {"name": "ndots", "value": "5"}
 
 
-def search_domain(cluster: str, cluster_domain: str) -> str:
-    """Return the search domain of a virtual cluster."""
-    return f"{cluster}.{_ZONE}.{cluster_domain}"
-
-
 def name_services(obj: Object, gvk: GroupVersionKind, context: TranslationContext) -> None:
     """Give every pod spec that uses the cluster's DNS the search domain of its virtual cluster."""
     vc, settings = context.vc, context.settings
     if vc.service_names == virtual_cluster.SERVICE_NAMES_NONE:
         return
     namespace, cluster_domain = dig(obj, "metadata", "namespace"), settings.cluster_domain
-    domain = search_domain(vc.name_on_host, cluster_domain)
+    domain = f"{vc.name_on_host}.{_ZONE}.{cluster_domain}"
     for pod_spec in pod_specs(obj, gvk, settings.pod_templates):
         spec = pod_spec.spec
         if pod_spec.selector_only or not _uses_cluster_dns(spec):
@@ -322,7 +317,10 @@ def name_services(obj: Object, gvk: GroupVersionKind, context: TranslationContex
             searches = [own, domain, f"svc.{cluster_domain}", cluster_domain]
             _replace_dns(spec, searches, settings.cluster_dns)
         else:
-            _add_search(spec, domain)
+            config = dict(spec.get("dnsConfig") or {})
+            searches = list(config.get("searches") or [])
+            added = [] if domain in searches else [domain]
+            spec["dnsConfig"] = {**config, "searches": [*searches, *added]}
 
 
 def rewrite_rules(
@@ -336,7 +334,7 @@ def rewrite_rules(
     claims: by virtual cluster, as it is named on the host.
     """
     rules = {
-        f".{virtual}{form}.{search_domain(cluster, cluster_domain)}.": host
+        f".{virtual}{form}.{cluster}.{_ZONE}.{cluster_domain}.": host
         for cluster, namespaces in claims.items()
         for virtual, host in namespaces.items()
         for form in ("", ".svc", f".svc.{cluster_domain}")
@@ -355,14 +353,6 @@ def _uses_cluster_dns(spec: Object) -> bool:
         return False
     # With hostNetwork, policy ClusterFirst means the DNS of the node.
     return not spec.get("hostNetwork") or policy == "ClusterFirstWithHostNet"
-
-
-def _add_search(spec: Object, domain: str) -> None:
-    config = dict(spec.get("dnsConfig") or {})
-    searches = list(config.get("searches") or [])
-    if domain not in searches:
-        searches.append(domain)
-    spec["dnsConfig"] = {**config, "searches": searches}
 
 
 def _replace_dns(spec: Object, searches: list[str], cluster_dns: tuple[str, ...]) -> None:
@@ -439,9 +429,7 @@ def _replacing(namespaces: Mapping[str, str]) -> Replace:
     names = "|".join(map(re.escape, sorted(namespaces))) or "(?!)"  # which matches nothing
     pattern = re.compile(rf"\.({names})\.svc(?=\.|[:/]|$)", re.MULTILINE)
 
-    def replace(text: Any, _path: str) -> Any:
-        if not isinstance(text, str):
-            return text
-        return pattern.sub(lambda match: f".{namespaces[match[1]]}.svc", text)
+    def replaced(match: re.Match[str]) -> str:
+        return f".{namespaces[match[1]]}.svc"
 
-    return replace
+    return lambda text, _path: pattern.sub(replaced, text) if isinstance(text, str) else text

@@ -1,8 +1,7 @@
 """Subjects and roleRefs, and identities of callers of the gateway (5.2).
 
-What is not understood is refused, never passed through. Users and groups of the hub get the prefix
-of their virtual cluster, so that no name of the hub means anything on the host. One ClusterRole for
-each virtual cluster lists these names; the gateway may impersonate no one else.
+Users and groups of the hub get the prefix of their virtual cluster, so that no name of the hub
+means anything on the host.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -52,10 +51,8 @@ def confine_rules(draft: Draft) -> None:
         return
     rules = _list(obj["rules"], "rules", Code.RULE_FORBIDDEN)
     if sum(map(rbac_rules.combinations, rules)) > rbac_rules.COMBINATIONS_MAX:
-        detail = (
-            f"rules combine more than {rbac_rules.COMBINATIONS_MAX} API groups, resources and "
-            "verbs; divide them among several roles"
-        )
+        most = rbac_rules.COMBINATIONS_MAX
+        detail = f"rules combine more than {most} API groups, resources and verbs; divide them"
         raise RefusedError(Code.RULE_FORBIDDEN, "rules", detail)
     obj["rules"] = [
         allowed
@@ -88,11 +85,8 @@ def rules_cut(manifest: Object, context: TranslationContext) -> Iterator[Notice]
     for index, rule in enumerate(rules if isinstance(rules, list) else ()):
         cut = list(rbac_rules.beyond(rule, context.allow_in_strict))
         if cut:
-            detail = (
-                f"rules[{index}] was cut to what a virtual cluster may grant; removed: "
-                f"{'; '.join(cut)}"
-            )
-            yield Notice(NoticeCode.RULE_CUT, detail)
+            detail = f"rules[{index}] was cut to what a virtual cluster may grant; removed: "
+            yield Notice(NoticeCode.RULE_CUT, detail + "; ".join(cut))
 
 
 def role_binding_in(cluster_role_binding: Object, host_namespace: str) -> Object:
