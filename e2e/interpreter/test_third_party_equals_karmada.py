@@ -22,7 +22,7 @@ from e2e.lab.interpret import (
     shipped_directory,
 )
 from karmada_vc_agent.interpretation import third_party
-from karmada_vc_agent.interpretation.lua_values import LuaError
+from karmada_vc_agent.interpretation.interpreter import SHAPE_ERRORS
 from karmada_vc_agent.model.objects import GroupVersionKind
 
 MAX_SHOWN = 5
@@ -131,7 +131,7 @@ def _ours(sample: Sample) -> Outcome:
         if sample.desired is not None:
             return Answer(rule(sample.desired, sample.observed))
         return Answer(rule(sample.observed))
-    except LuaError as error:
+    except SHAPE_ERRORS as error:
         return ScriptError(str(error))
 
 

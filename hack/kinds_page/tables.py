@@ -189,20 +189,10 @@ def _reserved(_kind: GroupKind, patterns: tuple[str, ...]) -> Iterable[str]:
     yield f"`NameReserved`: {quoted(patterns)}"
 
 
-def _content(_kind: GroupKind, find: kind_policy.Content) -> Iterable[str]:
-    yield f"`KindForbidden`: {_found(find)}"
-
-
-def _found(find: Callable[..., object]) -> str:
-    return summary_of(find).removeprefix("Find ")
-
-
 def check_sentence(check: Check) -> str:
     """Say what a check finds, and what its guards do about it in each profile."""
-    find, held_by = check
-    held = "; ".join(by_profile(*each) for each in held_by.items()) or "in both profiles"
-    found = _found(find)
-    return f"{found[:1].upper()}{found[1:]}: {held}"
+    held = "; ".join(by_profile(each, guards.NOTICES.get(each)) for each in check.guards)
+    return f"{check.says}: {held or 'in both profiles'}"
 
 
 def _checks(_kind: GroupKind, checks: tuple[Check, ...]) -> Iterable[str]:
@@ -286,7 +276,6 @@ TABLES: tuple[Table, ...] = (
         _says("`deniedKinds` and `allowedKinds` do not exclude it"),
     ),
     Table(Aspect.REFUSED, kind_policy.RESERVED, _reserved),
-    Table(Aspect.REFUSED, kind_policy.CONTENT, _content),
     Table(Aspect.REFUSED, own_steps.NOT_INSIDE, _says("Inside an EdgeApplication")),
     Table(Aspect.REFUSED, guards.BY_KIND, _checks),
     Table(Aspect.REFUSED, kind_policy.CONTROLLER_KINDS, _of_controller),

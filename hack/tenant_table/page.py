@@ -27,9 +27,9 @@ _WRITERS = (
     "here nobody of them may write."
 )
 _KEYS = (
-    ("LoadBalancerAddresses", guards.LOAD_BALANCER_KEYS),
-    ("ExternalDNS", guards.DNS_NAMES),
-    ("PodAddresses", guards.POD_ADDRESSES),
+    ("LoadBalancerAddresses", guards.ANNOTATIONS["load_balancer_keys"]),
+    ("ExternalDNS", guards.ANNOTATIONS["dns_names"]),
+    ("PodAddresses", guards.ANNOTATIONS["pod_addresses"]),
 )
 OTHERS = "other kinds"
 """The rule for kinds of groups that no table names."""

@@ -255,14 +255,13 @@ _POLICIES = (
     "pod-placement",
 )
 _TABLES = {
+    **guards.ANNOTATIONS,
     "aliases": guards.ALIASES,
     "binding_names": BINDING_NAMES,
     "decisions": tuple(sorted(DECISIVE_KEYS)),
-    "dns_names": guards.DNS_NAMES,
     "ends_of_paths": guards.ENDS_OF_PATHS,
     "ends_of_values": guards.ENDS_OF_VALUES,
-    "host_keys": guards.HOST_KEYS,
-    "ingress_nginx": guards.INGRESS_NGINX,
+    "ingress_nginx": guards.ANNOTATIONS["ingress_nginx"][0],
     "is_forbidden": " || ".join(
         f"variables.virtual.startsWith({cel_text(each[:-1])})"
         if each.endswith("*")
@@ -271,15 +270,11 @@ _TABLES = {
     ),
     "is_network_volume": " || ".join(f"has(v.{each})" for each in guards.NETWORK_SOURCES),
     "is_proxy_config": " || ".join(
-        f"k.startsWith({cel_text(each)})" for each in guards.PROXY_CONFIGS
+        f"k.startsWith({cel_text(each)})" for each in guards.ANNOTATIONS["proxy_configs"]
     ),
     "karmadas_domain": KARMADAS_DOMAIN,
     "labels_of_pod": OF_POD,
-    "load_balancer_keys": guards.LOAD_BALANCER_KEYS,
     "of_all_proxies": references.OF_ALL_PROXIES,
-    "pattern_ends": guards.PATTERN_ENDS,
-    "pod_addresses": guards.POD_ADDRESSES,
-    "proxy_calls": guards.PROXY_CALLS,
     "proxy_domains": references.PROXY_DOMAINS,
     "proxy_references": references.PROXY_REFERENCES,
     "selected_node": (SELECTED_NODE_ANNOTATION, SELECTED_NODE_BEFORE),

@@ -254,11 +254,6 @@ local function quantity_of(value, index)
   return value
 end
 
-local function of_template(template)
-  if type(template) ~= "table" then error("the pod template is no table", 3) end
-  return json(template)
-end
-
 local function load_kube()
   return {
     resourceAdd = function(...)
@@ -271,19 +266,9 @@ local function load_kube()
       if select("#", ...) ~= 1 then error("getResourceQuantity takes one argument", 2) end
       return answered(python.resource_quantity(quantity_of((...), 1)))
     end,
-    accuratePodRequirements = function(...)
-      if select("#", ...) ~= 1 then error("accuratePodRequirements takes one argument", 2) end
-      return assert(loadstring(answered(python.pod_requirements(of_template((...))))))()
-    end,
-    getPodDependencies = function(...)
-      if select("#", ...) ~= 2 then error("getPodDependencies takes two arguments", 2) end
-      local template, namespace = ...
-      if namespace == nil then namespace = "default" end
-      if type(namespace) == "number" then namespace = answered(number_text(namespace)) end
-      if type(namespace) ~= "string" then error("the namespace is no string", 2) end
-      return assert(loadstring(answered(
-        python.pod_dependencies(of_template(template), namespace))))()
-    end,
+    -- Only scripts for replicas and dependencies need these; they run in the control plane.
+    accuratePodRequirements = refused("kube.accuratePodRequirements"),
+    getPodDependencies = refused("kube.getPodDependencies"),
   }
 end
 

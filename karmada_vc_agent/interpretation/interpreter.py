@@ -4,18 +4,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from karmada_vc_agent.interpretation import third_party
+from karmada_vc_agent.interpretation import third_party, user_hooks
 from karmada_vc_agent.interpretation.user_hooks import (
     INTERPRET_HEALTH,
     INTERPRET_STATUS,
     RETAIN,
-    Breakers,
-    Hook,
-    HookError,
-    HookLevel,
     InterpretationError,
     Operation,
-    UnavailableError,
 )
 from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import (
@@ -189,27 +184,11 @@ def reflect_whole_status(live: Object) -> Object | None:
 
 
 REFLECT_RULES: Mapping[GroupVersionKind, ReflectRule] = {
-    GroupVersionKind("apps", "v1", "Deployment"): _show(
-        "+ observedGeneration replicas updatedReplicas readyReplicas availableReplicas"
-        " unavailableReplicas"
-    ),
-    GroupVersionKind("apps", "v1", "ReplicaSet"): _show(
-        "+ replicas=0 readyReplicas availableReplicas observedGeneration"
-    ),
-    GroupVersionKind("apps", "v1", "DaemonSet"): _show(
-        "+ currentNumberScheduled=0 numberMisscheduled=0 desiredNumberScheduled=0 numberReady=0"
-        " observedGeneration updatedNumberScheduled numberAvailable numberUnavailable"
-    ),
-    GroupVersionKind("apps", "v1", "StatefulSet"): _show(  # no observedGeneration
-        "+ replicas=0 availableReplicas=0 readyReplicas currentReplicas updatedReplicas"
-    ),
+    **{
+        third_party.kind_of(name): _show(names)
+        for name, names in third_party.SHOWN["native"].items()
+    },
     GroupVersionKind("", "v1", "Service"): _reflect_service,
-    GroupVersionKind("batch", "v1", "Job"): _show(
-        "active succeeded failed conditions startTime completionTime"
-    ),
-    GroupVersionKind("policy", "v1", "PodDisruptionBudget"): _show(
-        "disruptionsAllowed=0 currentHealthy=0 desiredHealthy=0 expectedPods=0 disruptedPods"
-    ),
     GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler"): _reflect_autoscaler,
 }
 """For every other kind the whole status is shown (contract 7.3)."""
@@ -232,32 +211,25 @@ def _retain_pod(desired: Object, live: Object) -> Object:
     """Keep the live node, ServiceAccount, volumes, and mounts of each container."""
     # Karmada decodes into its own Pod type, which drops newer fields; here they are kept.
     for field in ("nodeName", "serviceAccountName", "volumes"):
-        desired = _copy_or_drop(desired, live, field)
+        value = dig(live, "spec", field)
+        desired = put(desired, value, "spec", field) if value else drop(desired, "spec", field)
     for field in ("containers", "initContainers"):
         containers = dig(desired, "spec", field)
         if isinstance(containers, list):
-            mounted = _with_live_mounts(containers, dig(live, "spec", field) or [])
+            lives = dig(live, "spec", field) or []
+            mounts = {dig(each, "name"): dig(each, "volumeMounts") for each in lives}
+            mounted = [_with_mounts(each, mounts) for each in containers]
             desired = put(desired, mounted, "spec", field)
     return desired
 
 
-def _copy_or_drop(desired: Object, live: Object, field: str) -> Object:
-    value = dig(live, "spec", field)
-    return put(desired, value, "spec", field) if value else drop(desired, "spec", field)
-
-
-def _with_live_mounts(containers: list[Any], live_containers: list[Any]) -> list[Any]:
-    live_mounts = {dig(live, "name"): dig(live, "volumeMounts") for live in live_containers}
-    mounted = []
-    for container in containers:
-        if dig(container, "name") not in live_mounts:
-            mounted.append(container)
-            continue
-        mounts = live_mounts.pop(container["name"])  # only the first of that name
-        mounted.append(
-            put(container, mounts, "volumeMounts") if mounts else drop(container, "volumeMounts")
-        )
-    return mounted
+def _with_mounts(container: Any, mounts: dict[Any, Any]) -> Any:
+    """Return a container with the mounts of its name, which counts once."""
+    name = dig(container, "name")
+    if name not in mounts:
+        return container
+    mounted = mounts.pop(name)
+    return put(container, mounted, "volumeMounts") if mounted else drop(container, "volumeMounts")
 
 
 def _retain_service(desired: Object, live: Object) -> Object:
@@ -322,120 +294,97 @@ Health = Literal["Healthy", "Unhealthy"]
 
 Rules = Mapping[Operation, Mapping[GroupVersionKind, Callable[..., Any]]]
 
+_OPERATIONS: tuple[Operation, ...] = (RETAIN, INTERPRET_STATUS, INTERPRET_HEALTH)
+_THIRD_PARTY = (third_party.RETAIN_RULES, third_party.REFLECT_RULES, third_party.HEALTH_RULES)
 LEVELS: Mapping[str, Rules] = {
-    "third-party": {
-        RETAIN: third_party.RETAIN_RULES,
-        INTERPRET_STATUS: third_party.REFLECT_RULES,
-        INTERPRET_HEALTH: third_party.HEALTH_RULES,
-    },
-    "native": {
-        RETAIN: RETAIN_RULES,
-        INTERPRET_STATUS: REFLECT_RULES,
-        INTERPRET_HEALTH: HEALTH_RULES,
-    },
+    "third-party": dict(zip(_OPERATIONS, _THIRD_PARTY, strict=True)),
+    "native": dict(zip(_OPERATIONS, (RETAIN_RULES, REFLECT_RULES, HEALTH_RULES), strict=True)),
 }
 """Level -> its rules by exact kind."""
 
 # What a rule raises for an object of unexpected shape, such as a manifest whose spec is a text.
-_SHAPE_ERRORS = (AttributeError, KeyError, TypeError, ValueError)
+SHAPE_ERRORS = (AttributeError, KeyError, TypeError, ValueError)
 
 
-def retain(desired: Object, live: Object) -> Object:
-    """Return the desired object with what the host owns (7.2). Raises InterpretationError."""
-    retained: Object = _apply(RETAIN, lambda desired, _live: desired, desired, live)
-    return retained
+_DEFAULTS: Mapping[Operation, Callable[..., Any]] = {
+    RETAIN: lambda desired, _live: desired,
+    INTERPRET_STATUS: reflect_whole_status,
+    INTERPRET_HEALTH: lambda _live: True,
+}
 
 
-def reflect_status(live: Object) -> Object | None:
-    """Return the status to report of a restored object, None if there is none (contract 7.3)."""
-    status: Object | None = _apply(INTERPRET_STATUS, reflect_whole_status, live)
-    return status
+def apply_rule(operation: Operation, *objects: Object) -> Any:
+    """Return the object, status or health by the first level with a rule for the kind.
 
-
-def interprets_health(kind: GroupVersionKind) -> bool:
-    """Return whether a level has a health hook for a kind; otherwise it counts as healthy."""
-    return any(kind in rules[INTERPRET_HEALTH] for rules in LEVELS.values())
-
-
-def interpret_health(live: Object) -> Health:
-    """Return the health; a kind without a hook is healthy (contract 7.4)."""
-    is_healthy = _apply(INTERPRET_HEALTH, lambda _live: True, live)
-    return "Healthy" if is_healthy else "Unhealthy"
-
-
-def _apply(operation: Operation, default: Callable[..., Any], *objects: Object) -> Any:
-    """Apply the rule of the first level that has one for the kind."""
+    objects: desired and live for Retain (7.2), otherwise live. Raises InterpretationError.
+    """
     kind = gvk_of(objects[0])
     for level, rules in LEVELS.items():
         if rule := rules[operation].get(kind):
             try:
                 return rule(*objects)
-            except _SHAPE_ERRORS as error:
+            except SHAPE_ERRORS as error:
                 raise InterpretationError(level, operation, str(error)) from error
-    return default(*objects)
+    return _DEFAULTS[operation](*objects)
 
 
 class Interpreter:
     """All levels in their order; awaits nothing for kinds without hooks.
 
-    levels: those with hooks of users. now: monotonic clock, in seconds.
+    levels: those with hooks of users. now: monotonic clock, in seconds. cluster of the methods: the
+    virtual cluster, for fair queuing. They raise InterpretationError.
     """
 
-    def __init__(self, levels: Sequence[HookLevel], now: Callable[[], float]) -> None:
+    def __init__(self, levels: Sequence[user_hooks.HookLevel], now: Callable[[], float]) -> None:
         self._levels = levels
-        self._breakers = Breakers(now)
+        self._breakers = user_hooks.Breakers(now)
 
     async def retain(self, cluster: str, desired: Object, live: Object) -> Object:
-        """Return the desired object with what the host owns. cluster: for fair queuing."""
-        kept: Object = await self._interpret(cluster, RETAIN, retain, desired, live)
+        """Return the desired object with what the host owns (contract 7.2)."""
+        kept: Object = await self._interpret(cluster, RETAIN, desired, live)
         return kept
 
     async def reflect_status(self, cluster: str, live: Object) -> Object | None:
-        """Return the status to report, None where there is none. See `reflect_status`."""
-        status: Object | None = await self._interpret(
-            cluster, INTERPRET_STATUS, reflect_status, live
-        )
+        """Return the status to report of a restored object, None if there is none (7.3)."""
+        status: Object | None = await self._interpret(cluster, INTERPRET_STATUS, live)
         return status
 
     async def interpret_health(self, cluster: str, live: Object) -> Health:
-        """Return `Healthy` or `Unhealthy`. See `interpret_health`."""
-        health = await self._interpret(cluster, INTERPRET_HEALTH, interpret_health, live)
-        return "Healthy" if health in (True, "Healthy") else "Unhealthy"
+        """Return the health; a kind without a hook is healthy (contract 7.4)."""
+        is_healthy = await self._interpret(cluster, INTERPRET_HEALTH, live)
+        return "Healthy" if is_healthy is True else "Unhealthy"
 
     def interprets_health(self, kind: GroupVersionKind) -> bool:
-        """Return whether some level has a health hook for a kind. See `interprets_health`."""
+        """Return whether a level has a health hook for a kind; otherwise it counts as healthy."""
         own = any(level.hook(kind, INTERPRET_HEALTH) for level in self._levels)
-        return own or interprets_health(kind)
+        return own or any(kind in rules[INTERPRET_HEALTH] for rules in LEVELS.values())
 
-    async def _interpret(
-        self, cluster: str, operation: Operation, rule: Callable[..., Any], *objects: Object
-    ) -> Any:
-        """Call the first hook for the kind; without one the rule answers immediately."""
+    async def _interpret(self, cluster: str, operation: Operation, *objects: Object) -> Any:
+        """Call the first hook for the kind; without one a rule answers immediately."""
         kind = gvk_of(objects[0])
         for level in self._levels:
             if hook := level.hook(kind, operation):
                 return await self._call(level.name, hook, cluster, operation, objects)
-        return rule(*objects)
+        return apply_rule(operation, *objects)
 
     async def _call(
         self,
         level: str,
-        hook: Hook,
+        hook: user_hooks.Hook,
         cluster: str,
         operation: Operation,
         objects: Sequence[Object],
     ) -> Any:
         key = (cluster, hook.key)
-        problem = self._breakers.problem(key)
-        if problem:
+        if problem := self._breakers.problem(key):
             raise InterpretationError(level, operation, problem, hook.key)
         try:
             value = await hook.call(cluster, objects)
-        except UnavailableError as error:
+        except user_hooks.UnavailableError as error:
             problem = f"{hook.name}: {error}"
             self._breakers.failed(key, problem)
             raise InterpretationError(level, operation, problem, hook.key) from error
-        except HookError as error:
+        except user_hooks.HookError as error:
             self._breakers.ended(key)
             raise InterpretationError(level, operation, f"{hook.name}: {error}") from error
         self._breakers.ended(key)

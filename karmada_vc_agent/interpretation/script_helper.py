@@ -1,9 +1,8 @@
-"""The helper process that runs scripts: sandbox, conversions and frames.
+"""The helper process that runs scripts: sandbox, conversions and frames, a line of JSON each.
 
-Started by script_runner only, without asyncio, HTTP, credentials or environment: the worst a script
-can do is to end it. A frame is a line of JSON. Each run has a fresh virtual machine: no script sees
-what another left, and its memory ends with it. Only what was compiled is kept, which no script can
-change. Source: contract 7.7; karmada pkg/resourceinterpreter/customized/declarative/luavm.
+Without asyncio, HTTP, credentials or environment: the worst a script can do is to end it. Each run
+has a fresh virtual machine; only what was compiled is kept, which no script can change.
+Source: contract 7.7; karmada pkg/resourceinterpreter/customized/declarative/luavm.
 """
 
 import ctypes
@@ -133,9 +132,6 @@ def _text(value: bytes) -> str:
     return value.decode(errors="replace")
 
 
-# --- Python functions for scripts ------------------------------------------------------------
-
-
 def _functions(now: Callable[[], datetime]) -> dict[bytes, Callable[..., Any]]:
     """Return the functions behind the environment; none of them refers to the machine."""
 
@@ -150,22 +146,18 @@ def _functions(now: Callable[[], datetime]) -> dict[bytes, Callable[..., Any]]:
         fields = (local.year, local.month, local.day, local.hour, local.minute, local.second)
         return (True, *map(float, fields), float(local.isoweekday() % 7 + 1))
 
-    return {
-        name.encode(): _callable(function)
-        for name, function in (
-            ("now", lambda: float(int(now().timestamp()))),
-            ("time_of", lambda *fields: _time_of(fields, now())),
-            ("date", date),
-            ("lower", str.lower),
-            ("upper", str.upper),
-            ("number_text", lua_values.number_text),
-            ("format", lambda template, *values: lua_values.format_text(template, values)),
-            ("resource_add", lambda *texts: lua_values.resource_add(texts)),
-            ("resource_quantity", lua_values.resource_quantity),
-            ("pod_requirements", _pod_requirements),
-            ("pod_dependencies", _pod_dependencies),
-        )
+    functions: dict[str, Callable[..., Any]] = {
+        "now": lambda: float(int(now().timestamp())),
+        "time_of": lambda *fields: _time_of(fields, now()),
+        "date": date,
+        "lower": str.lower,
+        "upper": str.upper,
+        "number_text": lua_values.number_text,
+        "format": lambda template, *values: lua_values.format_text(template, values),
+        "resource_add": lambda *texts: lua_values.resource_add(texts),
+        "resource_quantity": lua_values.resource_quantity,
     }
+    return {name.encode(): _callable(function) for name, function in functions.items()}
 
 
 def _callable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -204,45 +196,10 @@ def _time_of(fields: Iterable[float], now: datetime) -> float:
     return float(int(moment.timestamp()))
 
 
-def _pod_requirements(template: str) -> str:
-    return f"return {_expression(lua_values.pod_requirements(_without_empties(template)))}"
-
-
-def _pod_dependencies(template: str, namespace: str) -> str:
-    dependencies = lua_values.pod_dependencies(_without_empties(template), namespace)
-    return f"return {_expression(dependencies or None)}"
-
-
-def _without_empties(json: str) -> Object:
-    decoded = settle(orjson.loads(json))
-    return decoded if isinstance(decoded, dict) else {}
-
-
-def _expression(value: Any) -> str:
-    """Return a Lua expression that evaluates to JSON data."""
-    if value is None:
-        return "nil"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return '"' + "".join(f"\\{byte:03d}" for byte in value.encode()) + '"'
-    if isinstance(value, dict):
-        items = (f"[{_expression(key)}]={_expression(item)}" for key, item in value.items())
-        return "{" + ",".join(items) + "}"
-    if isinstance(value, list):
-        return "{" + ",".join(map(_expression, value)) + "}"
-    return repr(float(value))
-
-
-# --- results of scripts ----------------------------------------------------------------------
-
-
 def _converted(operation: Operation, result: Any, objects: list[Object]) -> Any:
     """Convert a result; decide for each empty table whether it is a map, a list, or omitted."""
-    if result == []:
-        result = {}
-    else:
-        result = settle(result, *empties(objects if operation == RETAIN else ()))
+    references = objects if operation == RETAIN else ()
+    result = {} if result == [] else settle(result, *empties(references))
     if operation == RETAIN and not (isinstance(result, dict) and result.get("kind")):
         raise HookError("Retain returned no object: it has no kind")
     if not isinstance(result, dict):

@@ -1,8 +1,7 @@
 """Runs Lua scripts in helper processes, each run with a deadline.
 
-A script that overruns is killed with its process; the next one gets a new process. Processes start
-with the first script and end with the agent. Virtual clusters share processes fairly, and
-none may hold all, so slow scripts of one do not block the others.
+A script that overruns is killed with its process. Virtual clusters share processes fairly, and none
+may hold all.
 """
 
 import asyncio
@@ -70,14 +69,11 @@ class ScriptRunner:
                     answer = await _exchange(helper, frame)
                 is_sound = not answer.get("is_spent")
             except TimeoutError as error:
-                raise UnavailableError(
-                    f"the script did not end within {self._deadline_s:g} s"
-                ) from error
+                detail = f"the script did not end within {self._deadline_s:g} s"
+                raise UnavailableError(detail) from error
             except (ValueError, OSError) as error:
-                raise HookError(
-                    "the script crashed its process: it needs more memory or deeper "
-                    "recursion than allowed"
-                ) from error
+                detail = "the script crashed its process: it needs more memory, or recurses deeper"
+                raise HookError(detail) from error
             finally:
                 if is_sound:
                     self._idle.append(helper)

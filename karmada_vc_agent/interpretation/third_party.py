@@ -1,39 +1,25 @@
 """Karmada's scripts for well-known custom kinds, as a table of fields and rules.
 
-Rules work on tables (`lua_values`); they fail where the script fails on what is served. Three
-results look odd and are Karmada's: a HelmChart never shows its observedGeneration, a
-SidecarSet retains nothing and yet is converted to JSON and back, a BroadcastJob that does not count
-failed pods is unhealthy.
+Rules work on tables (`lua_values`); they fail where the script fails on what is served. Two
+results look odd and are Karmada's: a SidecarSet retains nothing and yet is converted to JSON and
+back, a BroadcastJob that does not count failed pods is unhealthy.
 Source: contract 7.5; karmada pkg/resourceinterpreter/default/thirdparty.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from karmada_vc_agent.interpretation.lua_values import (
-    LuaError,
-    assign,
-    describe,
-    either,
-    elements,
-    is_equal,
-    is_less,
-    read,
-    to_json,
-    to_number,
-    to_table,
-)
+from karmada_vc_agent.interpretation.lua_values import empties, read, settle, to_number, to_table
 from karmada_vc_agent.model import user_text, vocabulary
-from karmada_vc_agent.model.objects import GroupVersionKind, Object
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, parse_api_version
 
-_Retain = Callable[[Object, Object], None]
-"""Changes the manifest (first) according to the live object."""
+_Retain = Callable[[Object, Object], Object]
+"""Changes the manifest (first) according to the live object, and returns it."""
 _Reflect = Callable[[Object], Object]
-"""Called only if the live object has a status; absent values are omitted from the result."""
+"""Absent values are omitted from the result."""
 _Health = Callable[[Object], bool]
 
 
@@ -44,30 +30,25 @@ def _dig(value: Any, *path: str) -> Any:
     return value
 
 
-# --- retain -----------------------------------------------------------------------------------
-
-
 def _keep(*paths: str) -> _Retain:
     """Make a rule that keeps the live values of these fields."""
 
-    def retain(desired: Object, live: Object) -> None:
+    def retain(desired: Object, live: Object) -> Object:
         for path in paths:
-            value = read(live, *path.split("."))
-            if value is not None:
-                assign(desired, value, *path.split("."))
+            *parents, last = path.split(".")
+            if (value := read(live, *parents, last)) is not None:
+                read(desired, *parents)[last] = value
+        return desired
 
     kept = " and ".join(f"the live `{path}`" for path in paths)
     retain.__doc__ = f"Keep {kept or 'nothing: the script of Karmada for this kind does nothing'}."
     return retain
 
 
-def _keep_template_labels(desired: Object, live: Object) -> None:
+def _keep_template_labels(desired: Object, live: Object) -> Object:
     """Keep the live labels of the template."""
-    if read(live, "spec", "template", "metadata") is not None:
-        _keep("spec.template.metadata.labels")(desired, live)
-
-
-# --- status -----------------------------------------------------------------------------------
+    has_metadata = read(live, "spec", "template", "metadata") is not None
+    return _keep("spec.template.metadata.labels")(desired, live) if has_metadata else desired
 
 
 def _show(names: str) -> _Reflect:
@@ -79,6 +60,8 @@ def _show(names: str) -> _Reflect:
     fields = re.findall(r"(\w+)(=0|\[\]|\{\}|)(?: |$)", names)
 
     def reflect(live: Object) -> Object:
+        if "status" not in live:
+            return {}
         shown = {name: _field(live, name, mark) for name, mark in fields}
         if "+" in names:
             text = _dig(live, "metadata", "annotations", vocabulary.TEMPLATE_GENERATION_ANNOTATION)
@@ -94,7 +77,7 @@ def _show(names: str) -> _Reflect:
 def _field(live: Object, name: str, mark: str) -> Any:
     value = read(live, "status", name)
     if mark == "{}" and value is not None and not isinstance(value, dict | list):
-        raise LuaError(f"status.{name} is {describe(value)}, not an object")
+        raise ValueError(f"status.{name} is no object")
     if mark == "[]" and not isinstance(value, list):
         return None
     return 0 if mark == "=0" and value is None else value
@@ -107,7 +90,7 @@ def _reflect_mpi_job(live: Object) -> Object:
     """Show times, the counts of each kind of replica, and conditions."""
     counts = ("active", "succeeded", "failed", "selector")
     shown = _show(_MPI_JOB)(live)
-    replicas = shown["replicaStatuses"]
+    replicas = shown.get("replicaStatuses")
     shown["replicaStatuses"] = {
         name: {count: read(replica, count) for count in counts}
         for name, replica in (replicas.items() if isinstance(replicas, dict) else ())
@@ -115,16 +98,9 @@ def _reflect_mpi_job(live: Object) -> Object:
     return shown
 
 
-# --- health -----------------------------------------------------------------------------------
-
-
 def _is_observed(live: Object) -> bool:
     observed = read(live, "status", "observedGeneration")
-    return is_equal(observed, read(live, "metadata", "generation"))
-
-
-def _is_ascending(*counts: Any) -> bool:
-    return not any(is_less(later, former) for former, later in pairwise(counts))
+    return bool(observed == read(live, "metadata", "generation"))
 
 
 def _is_rolled_out(live: Object) -> bool:
@@ -133,37 +109,36 @@ def _is_rolled_out(live: Object) -> bool:
         return False
     replicas = read(live, "spec", "replicas")
     updated, available = (read(live, "status", f"{n}Replicas") for n in ("updated", "available"))
-    return _is_ascending(updated if replicas is None else replicas, updated, available)
+    return bool((updated if replicas is None else replicas) <= updated <= available)
 
 
 def _is_whole_and_rolled_out(live: Object) -> bool:
     """Healthy if it has a status, and desired replicas are updated and available."""
-    parts = ("status", "metadata", "spec")
-    return all(part in live for part in parts) and _is_rolled_out(live)
+    return {"status", "metadata", "spec"} <= live.keys() and _is_rolled_out(live)
 
 
 def _is_daemon_set_rolled_out(live: Object) -> bool:
     """Healthy if this generation is observed, and each node has an updated, available pod."""
+    if not _is_observed(live):
+        return False
     names = ("desiredNumberScheduled", "updatedNumberScheduled", "numberAvailable")
-    return _is_observed(live) and _is_ascending(*(read(live, "status", name) for name in names))
+    desired, updated, available = (read(live, "status", name) for name in names)
+    return bool(desired <= updated <= available)
 
 
 def _is_broadcast_job_healthy(live: Object) -> bool:
     """Healthy if pods are desired, some run or succeeded, and none is counted as failed."""
     names = ("desired", "failed", "succeeded", "active")
-    none_desired, none_failed, none_succeeded, none_active = (
-        is_equal(read(live, "status", name), 0) for name in names
-    )
-    return none_failed and not none_desired and not (none_succeeded and none_active)
+    desired, failed, succeeded, active = (read(live, "status", name) for name in names)
+    return bool(failed == 0 and desired != 0 and not succeeded == active == 0)
 
 
 def _is_sidecar_set_updated(live: Object) -> bool:
     """Healthy if all matched pods are updated."""
     if "status" not in live:
         return False
-    matched = either(read(live, "status", "matchedPods"), 0)
-    updated = either(read(live, "status", "updatedPods"), 0)
-    return is_equal(matched, 0) or is_equal(updated, matched)
+    matched, updated = (read(live, "status", name) or 0 for name in ("matchedPods", "updatedPods"))
+    return bool(matched in (0, updated))
 
 
 def _is_volcano_job_healthy(live: Object) -> bool:
@@ -179,7 +154,7 @@ _VOLCANO_HEALTHY = (
 
 def _is_spark_application_healthy(live: Object) -> bool:
     """Healthy if it has a state other than FAILED."""
-    status = either(live.get("status"), None)
+    status = live.get("status") or None
     return _dig(status, "applicationState", "state") not in (None, "FAILED")
 
 
@@ -198,7 +173,7 @@ _FLINK_FAULTS = ("ErrImagePull", "ImagePullBackOff", "CrashLoopBackOff")
 
 def _is_flink_healthy(live: Object) -> bool:
     """Healthy if the job runs or ended, or does not start for a fault of its image or code."""
-    status = either(live.get("status"), {})
+    status = live.get("status") or {}
     state = _dig(status, "jobStatus", "state")
     if state is None:
         is_ready = read(status, "jobManagerDeploymentStatus") == "READY"
@@ -211,7 +186,9 @@ def _is_flink_healthy(live: Object) -> bool:
 
 def _true_conditions(live: Object) -> Iterator[Any]:
     conditions = _dig(live, "status", "conditions")
-    listed = () if conditions is None else elements(conditions)
+    if not isinstance(conditions, dict | list | None):
+        raise ValueError("status.conditions is no list")  # noqa: TRY004 - content, not a type
+    listed = conditions if isinstance(conditions, list) else []
     return (condition for condition in listed if read(condition, "status") == "True")
 
 
@@ -236,7 +213,7 @@ def _is_policy_ready(live: Object) -> bool:
     if ready is None:
         return _is_ready("Succeeded")(live)
     if not isinstance(ready, bool):
-        raise LuaError(f"status.ready is {describe(ready)}, not a boolean")
+        raise ValueError("status.ready is no boolean")  # noqa: TRY004 - content, not a type
     return ready
 
 
@@ -263,26 +240,22 @@ def _has_not_failed(live: Object) -> bool:
 
 def _has_begun_and_not_failed(live: Object) -> bool:
     """Healthy if it has at least one condition, and none is Failed."""
-    return _has_not_failed(live) and bool(elements(read(live, "status", "conditions")))
+    return _has_not_failed(live) and bool(read(live, "status", "conditions"))
 
 
 def _is_notebook_healthy(live: Object) -> bool:
     """Healthy if its container runs, is created, or ended without an error."""
     state = _dig(live, "status", "containerState")
-    if state is None:
-        return False
-    if read(state, "running") is not None:
+    if _dig(state, "running") is not None:
         return True
-    if (waiting := read(state, "waiting")) is not None:
+    if (waiting := _dig(state, "waiting")) is not None:
         return bool(read(waiting, "reason") == "ContainerCreating")
-    if (terminated := read(state, "terminated")) is None:
+    if (terminated := _dig(state, "terminated")) is None:
         return False
-    reason, exit_code = read(terminated, "reason"), either(read(terminated, "exitCode"), 0)
-    is_fault = reason in ("Error", "OOMKilled", "ContainerCannotRun")
-    return not is_fault and is_equal(exit_code, 0)
+    is_fault = read(terminated, "reason") in ("Error", "OOMKilled", "ContainerCannotRun")
+    return not is_fault and not read(terminated, "exitCode")
 
 
-# --- kinds ------------------------------------------------------------------------------------
 # Contract 7.5; AdvancedCronJob is omitted, its scripts are for the control plane only.
 
 _KRUISE = "apps.kruise.io/v1alpha1"
@@ -303,10 +276,10 @@ _RETAIN: dict[str, _Retain] = {
     "argoproj.io/v1alpha1/Workflow": _keep("spec.suspend", "status"),
     **dict.fromkeys(_FLUX_KINDS, _keep("spec.suspend")),
 }
-_SHOWN = user_text.load_yaml(Path(__file__).with_name("third_party_status.yaml").read_bytes())
+SHOWN = user_text.load_yaml(Path(__file__).with_name("shown_status.yaml").read_bytes())
 _REFLECT: dict[str, _Reflect] = {
     "kubeflow.org/v2beta1/MPIJob": _reflect_mpi_job,
-    **{kind: _show(names) for kind, names in _SHOWN.items()},
+    **{kind: _show(names) for kind, names in SHOWN["third_party"].items()},
 }
 _HEALTH: dict[str, _Health] = {
     f"{_KRUISE}/BroadcastJob": _is_broadcast_job_healthy,
@@ -332,37 +305,35 @@ _HEALTH: dict[str, _Health] = {
 }
 
 
-def _retaining(rule: _Retain) -> Callable[[Object, Object], Object]:
-    @wraps(rule)
-    def retain(desired: Object, live: Object) -> Object:
-        table = to_table(desired)
-        rule(table, to_table(live))
-        return to_json(table, desired, live)
+def _rules(
+    table: Mapping[str, Callable[..., Any]],
+    finish: Callable[..., Any] = lambda result, *_objects: result,
+) -> dict[GroupVersionKind, Callable[..., Any]]:
+    """Return rules on tables as rules on objects, by kind."""
 
-    return retain
+    def on_objects(rule: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(rule)
+        def apply(*objects: Object) -> Any:
+            return finish(rule(*map(to_table, objects)), *objects)
 
+        return apply
 
-def _reflecting(rule: _Reflect) -> _Reflect:
-    @wraps(rule)
-    def reflect(live: Object) -> Object:
-        table = to_table(live)
-        return to_json(rule(table)) if "status" in table else {}
-
-    return reflect
+    return {kind_of(name): on_objects(rule) for name, rule in table.items()}
 
 
-def _judging(rule: _Health) -> _Health:
-    @wraps(rule)
-    def is_healthy(live: Object) -> bool:
-        return rule(to_table(live))
-
-    return is_healthy
+def kind_of(name: str) -> GroupVersionKind:
+    """Return the kind that a table names, `apps/v1/Deployment` or `v1/Service`."""
+    api_version, _, kind = name.rpartition("/")
+    return parse_api_version(api_version, kind)
 
 
-def _kind(name: str) -> GroupVersionKind:
-    return GroupVersionKind(*name.split("/"))
+def _to_json(result: Object, *references: Object) -> Object:
+    """Return a result as JSON: of empty tables what these objects have there, else without them."""
+    table = to_table(result)
+    converted: Object = {} if table == {} else settle(table, *empties(references))
+    return converted
 
 
-RETAIN_RULES = {_kind(name): _retaining(rule) for name, rule in _RETAIN.items()}
-REFLECT_RULES = {_kind(name): _reflecting(rule) for name, rule in _REFLECT.items()}
-HEALTH_RULES = {_kind(name): _judging(rule) for name, rule in _HEALTH.items()}
+RETAIN_RULES = _rules(_RETAIN, _to_json)
+REFLECT_RULES = _rules(_REFLECT, lambda result, _live: _to_json(result))
+HEALTH_RULES = _rules(_HEALTH)

@@ -69,8 +69,7 @@ class Hook:
 class Breakers:
     """Circuit breakers: a hook that failed several times in a row is not called for a while.
 
-    Each overrun blocks a worker for the whole deadline. After the pause one call tries the hook;
-    others fail fast until it succeeds. now: monotonic clock, in seconds.
+    After the pause one call tries it; others fail fast until it succeeds. now: monotonic, seconds.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -200,8 +199,7 @@ class Webhook:
 
     def concerns(self, kind: GroupVersionKind) -> bool:
         """Return whether any of its rules matches the kind."""
-        operations: tuple[Operation, ...] = (RETAIN, INTERPRET_STATUS, INTERPRET_HEALTH)
-        return any(self.is_for(kind, operation) for operation in operations)
+        return any(self.is_for(kind, operation) for operation in _FIELDS)
 
 
 CallWebhook = Callable[[Webhook, bytes], Awaitable[bytes]]
@@ -218,9 +216,9 @@ def webhooks_of(configurations: Iterable[Object]) -> list[Webhook]:
     return sorted(hooks, key=lambda hook: hook.uid)
 
 
-def changed_webhooks(before: Sequence[Webhook], after: Sequence[Webhook]) -> list[Webhook]:
+def changed_webhooks(before: Iterable[Webhook], after: Iterable[Webhook]) -> set[Webhook]:
     """Return the hooks that are added, removed or different, in their old and new versions."""
-    return [*set(before).symmetric_difference(after)]
+    return set(before).symmetric_difference(after)
 
 
 def service_url(reference: ServiceReference, service: Object | None) -> str:
@@ -231,9 +229,8 @@ def service_url(reference: ServiceReference, service: Object | None) -> str:
         host = spec.get("externalName") or ""
     elif service is not None:
         host = spec.get("clusterIP") or ""
-        if host in ("", "None") or port not in [
-            dig(each, "port") for each in spec.get("ports") or ()
-        ]:
+        ports = [dig(each, "port") for each in spec.get("ports") or ()]
+        if host in ("", "None") or port not in ports:
             where = f"{reference.namespace}/{reference.name}"
             raise HookError(f"Service {where} has no cluster IP with port {port}")
     if ":" in host:
@@ -243,23 +240,19 @@ def service_url(reference: ServiceReference, service: Object | None) -> str:
 
 def request_body(uid: str, operation: Operation, objects: Sequence[Object]) -> bytes:
     """Return the ResourceInterpreterContext to send; objects: desired and live for Retain."""
-    obj = objects[0]
-    kind = gvk_of(obj)
-    metadata = obj.get("metadata") or {}
+    kind, metadata = gvk_of(objects[0]), objects[0].get("metadata") or {}
     request: Object = {
         "uid": uid,
-        "kind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+        "kind": kind._asdict(),
         "name": metadata.get("name") or "",
+        "namespace": metadata.get("namespace") or None,
         "operation": operation,
-        "object": obj,
+        "object": objects[0],
+        "observedObject": objects[1] if len(objects) > 1 else None,
         "replicas": 0,
     }
-    if metadata.get("namespace"):
-        request["namespace"] = metadata["namespace"]
-    if len(objects) > 1:
-        request["observedObject"] = objects[1]
-    context = {"apiVersion": _CONTEXT[0], "kind": _CONTEXT[1], "request": request}
-    return orjson.dumps(context)
+    request = {key: value for key, value in request.items() if value is not None}
+    return orjson.dumps({"apiVersion": _CONTEXT[0], "kind": _CONTEXT[1], "request": request})
 
 
 class _ResponseStatus(msgspec.Struct):
@@ -286,14 +279,12 @@ class _Context(msgspec.Struct, rename="camel"):
 def read_answer(uid: str, operation: Operation, objects: Sequence[Object], content: bytes) -> Any:
     """Return the object, the status or the health in a response. Raises HookError."""
     try:
-        context = msgspec.convert(orjson.loads(content), _Context)
-    except (orjson.JSONDecodeError, msgspec.ValidationError) as error:
+        context = msgspec.json.decode(content, type=_Context)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise HookError(f"the response is no ResourceInterpreterContext: {error}") from error
-    if (context.api_version, context.kind, context.response.uid) != (*_CONTEXT, uid):
-        raise HookError(
-            f"the response is {context.kind} of {context.api_version} with uid "
-            f'"{context.response.uid}", not {_CONTEXT[1]} of {_CONTEXT[0]} with uid "{uid}"'
-        )
+    got = f"{context.api_version} {context.kind} {context.response.uid}"
+    if got != (expected := f"{_CONTEXT[0]} {_CONTEXT[1]} {uid}"):
+        raise HookError(f"the response is of {got}, not of {expected}")
     response = context.response
     if not response.successful:
         status = response.status or _ResponseStatus()
@@ -301,10 +292,10 @@ def read_answer(uid: str, operation: Operation, objects: Sequence[Object], conte
         raise HookError(f"the response is not successful, {text}")
     if operation == RETAIN:
         return _retained(response, objects[0])
-    answer = response.raw_status if operation == INTERPRET_STATUS else response.healthy
+    is_status = operation == INTERPRET_STATUS
+    answer = response.raw_status if is_status else response.healthy
     if answer is None:
-        field = "rawStatus" if operation == INTERPRET_STATUS else "healthy"
-        raise HookError(f"the response has no {field}")
+        raise HookError(f"the response has no {'rawStatus' if is_status else 'healthy'}")
     return answer
 
 
@@ -320,10 +311,8 @@ class WebhookLevel:
 
     def hook(self, kind: GroupVersionKind, operation: Operation) -> Hook | None:
         """Return the first hook for a kind and operation, or None."""
-        for webhook in self.webhooks:
-            if webhook.is_for(kind, operation):
-                break
-        else:
+        webhook = next((each for each in self.webhooks if each.is_for(kind, operation)), None)
+        if webhook is None:
             return None
 
         async def call(_cluster: str, objects: Sequence[Object]) -> Any:
@@ -342,28 +331,21 @@ HookLevel = DeclarativeLevel | WebhookLevel
 
 def _webhook(configuration: str, hook: Object) -> Webhook:
     client = hook.get("clientConfig") or {}
-    service = client.get("service")
     target: str | ServiceReference = client.get("url") or ""
-    if service:
-        target = ServiceReference(
-            service.get("namespace") or "",
-            service.get("name") or "",
-            service.get("port") or DEFAULT_PORT,
-            service.get("path") or "",
-        )
-    rules = tuple(
-        tuple(
-            frozenset(rule.get(field) or ())
-            for field in ("operations", "apiGroups", "apiVersions", "kinds")
-        )
-        for rule in hook.get("rules") or ()
-    )
+    if service := client.get("service"):
+        namespace, name, path = (service.get(key) or "" for key in ("namespace", "name", "path"))
+        target = ServiceReference(namespace, name, service.get("port") or DEFAULT_PORT, path)
+    fields = ("operations", "apiGroups", "apiVersions", "kinds")
+    timeout_s = hook.get("timeoutSeconds") or 0
     return Webhook(
         uid=f"{configuration}/{hook.get('name') or ''}",
         target=target,
         ca_bundle=_ca_bundle(client.get("caBundle") or ""),
-        timeout_s=_timeout_s(hook.get("timeoutSeconds") or LONGEST_TIMEOUT_S),
-        rules=rules,
+        timeout_s=timeout_s if 0 < timeout_s <= LONGEST_TIMEOUT_S else LONGEST_TIMEOUT_S,
+        rules=tuple(
+            tuple(frozenset(rule.get(field) or ()) for field in fields)
+            for rule in hook.get("rules") or ()
+        ),
         versions=tuple(hook.get("interpreterContextVersions") or ()),
     )
 
@@ -374,10 +356,6 @@ def _ca_bundle(text: str) -> bytes:
         return base64.b64decode(text)
     except ValueError:
         return text.encode(errors="replace")
-
-
-def _timeout_s(seconds: int) -> int:
-    return seconds if 0 < seconds <= LONGEST_TIMEOUT_S else LONGEST_TIMEOUT_S
 
 
 def _retained(response: _Response, desired: Object) -> Object:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from ipaddress import ip_network
 
-from karmada_vc_agent.model import virtual_cluster
+from karmada_vc_agent.model import virtual_cluster, vocabulary
 from karmada_vc_agent.model.core import Taint
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.user_text import plain_address
@@ -19,28 +19,14 @@ from karmada_vc_agent.model.virtual_cluster import (
     VirtualNamespace,
     by_host,
 )
-from karmada_vc_agent.model.vocabulary import (
-    DEFAULT_CLUSTER_DOMAIN,
-    DOMAIN,
-    EXECUTION_NAMESPACE_PREFIX,
-    LEASE_NAMESPACE,
-)
 from karmada_vc_agent.translation import kind_policy
-from karmada_vc_agent.translation.kind_policy import (
-    ClusterScopedKinds,
-    Code,
-    NamespaceReferences,
-    PodTemplates,
-    Policy,
-    Refusal,
-    RefusedError,
-)
+from karmada_vc_agent.translation.kind_policy import Code, Policy, Refusal, RefusedError
 
 DEFAULT_NAMESPACE_TEMPLATE = "{namespace}-v-{cluster}"
 DEFAULT_FORBIDDEN_NAMESPACES = ("kube-*",)
 ANCHOR_NAMESPACE = VirtualNamespace("vc-system")
 
-NAMES_ANNOTATION = f"{DOMAIN}/names"
+NAMES_ANNOTATION = f"{vocabulary.DOMAIN}/names"
 """JSON map, host name -> virtual name, of references that cannot be computed back.
 
 A key can also be the path of a selector that meant ALL_NAMESPACES, or of a replaced list of names.
@@ -52,8 +38,8 @@ ALWAYS_FORBIDDEN = (
     ANCHOR_NAMESPACE,
     "kube-system",
     "karmada-system",
-    LEASE_NAMESPACE,
-    EXECUTION_NAMESPACE_PREFIX + "*",
+    vocabulary.LEASE_NAMESPACE,
+    vocabulary.EXECUTION_NAMESPACE_PREFIX + "*",
 )
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -123,7 +109,7 @@ def host_namespace(
         len(plain) <= LABEL_MAX_LENGTH
         and _LABEL.fullmatch(plain)
         and HASH_MARK not in plain
-        and _occurrences(template.separator, plain) == 1
+        and _occurs_once(template.separator, plain)
     ):
         return HostNamespace(plain)
     pieces = (_piece(text, template.piece_length) for text in (namespace, cluster))
@@ -136,11 +122,10 @@ def home_of(
     cluster: str,
     adopted: Collection[str],
 ) -> HostNamespace:
-    """Return the host namespace of a virtual one without a claim: M, or the adopted one.
+    """Return the host namespace of a virtual one without a claim: M, or the adopted one (1.1).
 
-    adopted: namespaces of the host that the virtual cluster may adopt. One that M computes for
-    another virtual namespace is that one's, so the function stays injective.
-    Source: rewriting-rules 1.1.
+    adopted: host namespaces that it may adopt. One that M computes for another virtual namespace is
+    that one's, so the function stays injective.
     """
     if namespace in adopted and _computed_from(template, namespace, cluster) is None:
         return HostNamespace(namespace)
@@ -164,7 +149,7 @@ def _computed_from(template: NamespaceTemplate, host: str, cluster: str) -> Virt
 def host_name(name: str, cluster: str) -> str:
     """Compute the host name of a cluster-scoped object: the function R (rewriting-rules 1.4)."""
     plain = name + NAME_SEPARATOR + cluster
-    if len(plain) <= _NAME_MAX_LENGTH and _occurrences(NAME_SEPARATOR, plain) == 1:
+    if len(plain) <= _NAME_MAX_LENGTH and _occurs_once(NAME_SEPARATOR, plain):
         return plain
     piece = name[:_NAME_PIECE_LENGTH].rstrip("-.")
     return piece + NAME_SEPARATOR + cluster + HASH_MARK + _digest(name, cluster)
@@ -176,12 +161,9 @@ def cluster_of_host_name(name: str) -> str:
     return cluster.partition(HASH_MARK)[0] if mark else ""
 
 
-def _occurrences(part: str, text: str) -> int:
-    """Count overlapping occurrences, unlike str.count()."""
-    count, start = 0, text.find(part)
-    while start >= 0:
-        count, start = count + 1, text.find(part, start + 1)
-    return count
+def _occurs_once(part: str, text: str) -> bool:
+    """Return whether a text has a part once, counting overlapping ones, unlike str.count()."""
+    return text.find(part) == text.rfind(part) >= 0
 
 
 def _piece(text: str, length: int) -> str:
@@ -303,28 +285,25 @@ class Direction:
     def namespace(self, value: str, path: str) -> str:
         """Map a namespace; refuses one that the virtual cluster may not refer to."""
         if self.to_host and self.names.forbids(value):
-            raise RefusedError(
-                Code.REFERENCE_FORBIDDEN,
-                path,
-                f'{path} refers to "{value}", which is not a namespace of a virtual cluster',
-            )
+            detail = f'{path} refers to "{value}", which is not a namespace of a virtual cluster'
+            raise RefusedError(Code.REFERENCE_FORBIDDEN, path, detail)
         return self.selected_namespace(value)
 
     def selected_namespace(self, value: str) -> str:
         """Map the value of a selector; a forbidden namespace then selects nothing."""
-        if not self.to_host:
-            return self.names.virtual_namespace(value) or value
-        host = self.names.host_namespace(value)
-        if self.names.virtual_namespace(host) != value:
-            self.noted[host] = value
-        return host
+        return self._mapped(value, self.names.host_namespace, self.names.virtual_namespace)
 
     def name(self, value: str) -> str:
         """Map the name of a cluster-scoped object."""
+        return self._mapped(value, self.names.host_name, self.names.virtual_name)
+
+    def _mapped(
+        self, value: str, forth: Callable[[str], str], back: Callable[[str], str | None]
+    ) -> str:
         if not self.to_host:
-            return self.names.virtual_name(value) or value
-        host = self.names.host_name(value)
-        if self.names.virtual_name(host) != value:
+            return back(value) or value
+        host = forth(value)
+        if back(host) != value:
             self.noted[host] = value
         return host
 
@@ -349,10 +328,10 @@ class TranslationSettings:
         default_factory=lambda: NamespaceTemplate.parse(DEFAULT_NAMESPACE_TEMPLATE)
     )
     forbidden_namespaces: tuple[str, ...] = DEFAULT_FORBIDDEN_NAMESPACES
-    pod_templates: tuple[PodTemplates, ...] = ()
-    namespace_references: tuple[NamespaceReferences, ...] = ()
-    cluster_scoped_kinds: ClusterScopedKinds = field(default_factory=dict)
-    cluster_domain: str = DEFAULT_CLUSTER_DOMAIN
+    pod_templates: tuple[kind_policy.PodTemplates, ...] = ()
+    namespace_references: tuple[kind_policy.NamespaceReferences, ...] = ()
+    cluster_scoped_kinds: kind_policy.ClusterScopedKinds = field(default_factory=dict)
+    cluster_domain: str = vocabulary.DEFAULT_CLUSTER_DOMAIN
     cluster_dns: tuple[str, ...] = ()
     infrastructure: tuple[str, ...] = ()
     pod_cidrs: tuple[str, ...] = ()
@@ -420,14 +399,10 @@ class TranslationContext:
 
     def names(self, noted: Mapping[str, str] | None = None) -> Names:
         """Return the mapping of names under these facts. noted: names recorded on the object."""
-        return Names(
-            cluster=self.vc.name_on_host,
-            template=self.settings.namespace_template,
-            claims=self.claims,
-            forbidden=self.settings.forbidden_namespaces,
-            noted=noted or {},
-            adopted=self.vc.adopt_namespaces,
-        )
+        settings, vc = self.settings, self.vc
+        forbidden, adopted = settings.forbidden_namespaces, vc.adopt_namespaces
+        template = settings.namespace_template
+        return Names(vc.name_on_host, template, self.claims, forbidden, noted or {}, adopted)
 
 
 class NoticeCode(StrEnum):

@@ -1,11 +1,11 @@
 """What happens to objects of a kind, paths in them, and refusals."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from karmada_vc_agent.model import user_text, vocabulary
 from karmada_vc_agent.model.objects import (
@@ -20,7 +20,7 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.model.user_text import either
 from karmada_vc_agent.model.virtual_cluster import Guard, VirtualCluster
-from karmada_vc_agent.model.vocabulary import ANY, DOMAIN, NAME_FIELD, matches_any, parse_kind
+from karmada_vc_agent.model.vocabulary import ANY, DOMAIN, matches_any, parse_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,7 @@ class PodTemplates:
     version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedPodSpec:
+class LocatedPodSpec(NamedTuple):
     """One pod spec inside an object, not a copy: changing `spec` changes the object."""
 
     path: str
@@ -101,26 +100,20 @@ def have_fixed_pods(gvk: GroupVersionKind) -> bool:
 
 def add_missing_specs(obj: Object, gvk: GroupVersionKind) -> None:
     """Add empty pod specs, in place, to kinds whose pods need one even if it is not set."""
-    for row in _rows(gvk, ()):
-        for path in row.paths if row.create else ():
-            _create(obj, path)
+    for path in (path for row in _rows(gvk, ()) if row.create for path in row.paths):
+        part = obj
+        for key in path.split("."):
+            if part.get(key) is None:
+                part[key] = {}
+            if not isinstance(part[key], dict):
+                break
+            part = part[key]
 
 
 def _rows(gvk: GroupVersionKind, extra: Iterable[PodTemplates]) -> list[PodTemplates]:
     configured = [row for row in extra if (row.group, row.kind) == gvk.group_kind]
     rows = (*POD_TEMPLATES.get(gvk.group_kind, ()), *configured)
     return [row for row in rows if row.version in ("", gvk.version)]
-
-
-def _create(obj: Object, path: str) -> None:
-    """Create the missing maps along a path of plain keys."""
-    for key in path.split("."):
-        value = obj.get(key)
-        if value is None:
-            value = obj[key] = {}
-        if not isinstance(value, dict):
-            return
-        obj = value
 
 
 class Treatment(Enum):
@@ -143,8 +136,7 @@ class Treatment(Enum):
     REFUSED = "refused if set"
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(NamedTuple):
     """One place in an object; path as in values_at(); it may also end in `[]`."""
 
     path: str
@@ -179,13 +171,9 @@ class NamespaceReferences:
 @lru_cache(maxsize=1024)  # tenants name kinds
 def references_of(kind: GroupKind, extra: tuple[NamespaceReferences, ...]) -> tuple[Reference, ...]:
     """Return the rows of a kind; a path in both settings and table counts once."""
-    configured = {
-        path: Reference(path)
-        for row in extra
-        if (row.group, row.kind) == kind
-        for path in row.paths
-    }
-    return tuple((configured | {row.path: row for row in REFERENCES.get(kind, ())}).values())
+    paths = [path for row in extra if (row.group, row.kind) == kind for path in row.paths]
+    built_in = {row.path: row for row in REFERENCES.get(kind, ())}
+    return tuple(({path: Reference(path) for path in paths} | built_in).values())
 
 
 class Code(StrEnum):
@@ -323,12 +311,6 @@ CONTROL_PLANES_OWN: Mapping[GroupKind, Policy] = {
 DEFINE_KINDS = frozenset({vocabulary.CUSTOM_RESOURCE_DEFINITION})
 """Shared kinds that change, and are deleted, only while others have no objects of their kinds."""
 
-HOSTS_GROUPS = ("k8s.io", "kubernetes.io", "karmada.io", "kubeedge.io")
-"""API groups, with those below them, whose kinds are the host's: no one else defines any."""
-
-_PRIORITY_MAX = 1_000_000
-"""Of a PriorityClass: preemption is per node, but the queue of pending pods is the host's."""
-
 _CONTROL_PLANE = "kind {kind} belongs to Karmada's control plane"
 
 REFUSED_NAMESPACED: Mapping[GroupKind, str] = {
@@ -339,25 +321,14 @@ REFUSED_NAMESPACED: Mapping[GroupKind, str] = {
 
 
 RESERVED: Mapping[GroupKind, tuple[str, ...]] = {
-    **dict.fromkeys((vocabulary.ROLE, vocabulary.ROLE_BINDING), ("vc:*", "vc-agent:*")),
-    vocabulary.CLUSTER_ROLE: ("vc:*", IMPERSONATOR),
-    vocabulary.CLUSTER_ROLE_BINDING: ("vc:*",),
-    GroupKind("networking.k8s.io", "NetworkPolicy"): ("vc-*",),
-    GroupKind("", "ResourceQuota"): ("vc-*",),
-    GroupKind("", "LimitRange"): ("vc-*",),
+    kind_named(name): tuple(patterns) for name, patterns in _TABLES["reserved_names"].items()
 }
 """Kind -> patterns of reserved names: NameReserved (rewriting-rules 5.2, 6)."""
 
 
-_INSIDE = (
-    *("autoscaling", "coordination.k8s.io", "externaldns.k8s.io", "flink.apache.org"),
-    *("multicluster.x-k8s.io", "policy", "resource.k8s.io", "source.toolkit.fluxcd.io"),
-    "sparkoperator.k8s.io",
-)
-"""Groups with rows elsewhere, or whose kinds stay inside of a virtual cluster."""
-NAMED_GROUPS = frozenset((*_INSIDE, *(kind.group for kind in (*POD_TEMPLATES, *REFERENCES)))) | {
-    kind.group for kind in (*CLUSTER_SCOPED, *NEVER_OPENED, *REFUSED_NAMESPACED)
-}
+NAMED_GROUPS = frozenset(
+    (*_TABLES["groups_inside"], *(kind.group for kind in (*POD_TEMPLATES, *REFERENCES)))
+) | {kind.group for kind in (*CLUSTER_SCOPED, *NEVER_OPENED, *REFUSED_NAMESPACED)}
 """Groups that a table knows; kinds of others are refused in Strict (ADR 80). That some kinds of a
 group are in CONTROLLER_KINDS says nothing of its others."""
 
@@ -390,8 +361,8 @@ def plurals_of(kind: str) -> frozenset[str]:
 def is_written_in_strict(group: str, resource: str, allow: Collection[str]) -> bool:
     """Return whether tenants may write a (sub)resource in Strict.
 
-    Not what a controller with rights of its own reconciles; and unless `allow` opens it, neither
-    what no table knows nor what only a translation holds.
+    Not what a controller with rights of its own reconciles, nor, unless `allow` opens it, what no
+    table knows or only a translation holds.
     """
     if is_resource_of_one(group, resource):
         return False
@@ -441,9 +412,7 @@ def _is_never_opened(kind: GroupKind) -> bool:
     return vocabulary.is_among(kind, NEVER_OPENED) or kind.group.endswith(_KARMADA_DOMAIN)
 
 
-ONLY_READ = frozenset(
-    {GroupKind("", "Node"), GroupKind("", "Event"), GroupKind("events.k8s.io", "Event")}
-)
+ONLY_READ = frozenset(map(kind_named, ("Node", "Event", "events.k8s.io/Event")))
 """Kinds that no Work may have and that clients of the gateway read."""
 
 
@@ -475,84 +444,43 @@ def denies(vc: VirtualCluster, gvk: GroupVersionKind) -> bool:
     return bool(vc.allowed_kinds) and not matches_any(vc.allowed_kinds, gvk.group, gvk.kind)
 
 
-def refuse_denied(gvk: GroupVersionKind, vc: VirtualCluster) -> None:
-    """Refuse KindForbidden if the settings of the virtual cluster deny the kind."""
-    if denies(vc, gvk):
-        detail = f"kind {gvk.kind} is not allowed in this virtual cluster"
-        raise RefusedError(Code.KIND_FORBIDDEN, "kind", detail)
-
-
 def refuse_forbidden(
     manifest: Object,
+    vc: VirtualCluster,
     *,
     namespaced: bool,
     configured: ClusterScopedKinds = _AS_BUILT_IN,
     names_only: bool = False,
 ) -> Policy:
-    """Refuse a manifest with a forbidden kind, name or content; return its policy otherwise.
+    """Refuse a manifest with a forbidden kind or name; return its policy otherwise.
 
-    names_only: skip the content. Refuses KindForbidden and NameReserved.
-    Source: rewriting-rules 5, 6.
+    names_only: whatever the settings of the virtual cluster deny. Refuses KindForbidden and
+    NameReserved. Source: rewriting-rules 5, 6.
     """
     gvk = gvk_of(manifest)
     policy = policy_for(gvk, namespaced=namespaced, configured=configured)
+    detail = ""
     if policy is Policy.REFUSE:
-        detail = _refusal_of_namespaced(gvk) if namespaced else None
-        detail = detail or f"cluster-scoped kind {gvk.kind} is not allowed"
+        detail = (_refusal_of_namespaced(gvk) if namespaced else None) or (
+            f"cluster-scoped kind {gvk.kind} is not allowed"
+        )
+    elif not names_only and denies(vc, gvk):
+        detail = f"kind {gvk.kind} is not allowed in this virtual cluster"
+    if detail:
         raise RefusedError(Code.KIND_FORBIDDEN, "kind", detail)
-    check = CONTENT.get(gvk.group_kind)
-    for path, problem in check(manifest) if check and not names_only else ():
-        raise RefusedError(Code.KIND_FORBIDDEN, path, problem)
     _refuse_reserved_name(gvk, dig(manifest, "metadata", "name"))
     return policy
 
 
 def _refuse_reserved_name(gvk: GroupVersionKind, name: Any) -> None:
     for pattern in RESERVED.get(gvk.group_kind, ()):
-        prefix = pattern.removesuffix("*")
+        detail = ""
         if pattern == name:
             detail = f'{gvk.kind} "{name}" is Karmada\'s own'
-            raise RefusedError(Code.NAME_RESERVED, NAME_FIELD, detail)
-        if prefix != pattern and str(name).startswith(prefix):
-            detail = f'names of kind {gvk.kind} must not begin with "{prefix}"'
-            raise RefusedError(Code.NAME_RESERVED, NAME_FIELD, detail)
-
-
-def _cluster_role(manifest: Object) -> Iterator[tuple[str, str]]:
-    """Find an aggregationRule, and a name with prefix `system:`."""
-    if manifest.get("aggregationRule") is not None:
-        yield "aggregationRule", "aggregationRule would collect rules of others"
-    if str(dig(manifest, "metadata", "name")).startswith("system:"):
-        yield NAME_FIELD, 'names of kind ClusterRole must not begin with "system:"'
-
-
-def _custom_resource_definition(manifest: Object) -> Iterator[tuple[str, str]]:
-    """Find a group of Kubernetes, Karmada, KubeEdge or the agent, and a conversion by webhook."""
-    group = f".{dig(manifest, 'spec', 'group')}"
-    if group.endswith(tuple(f".{each}" for each in HOSTS_GROUPS)):
-        yield "spec.group", f'kinds of group "{group[1:]}" are for the host to define'
-    if dig(manifest, "spec", "conversion", "strategy") == "Webhook":
-        yield "spec.conversion", "spec.conversion by webhook would apply to all virtual clusters"
-
-
-def _priority_class(manifest: Object) -> Iterator[tuple[str, str]]:
-    """Find a `value` that is not an integer or is over 1000000, and `globalDefault`."""
-    value = manifest.get("value")
-    if not isinstance(value, int) or value > _PRIORITY_MAX:
-        yield "value", f"value is {value}, must be at most {_PRIORITY_MAX}"
-    if manifest.get("globalDefault"):
-        yield "globalDefault", "globalDefault would apply to all virtual clusters"
-
-
-Content = Callable[[Object], Iterator[tuple[str, str]]]
-"""manifest -> (path, problem) of forbidden content of a kind that is not itself forbidden."""
-
-CONTENT: Mapping[GroupKind, Content] = {
-    vocabulary.CLUSTER_ROLE: _cluster_role,
-    vocabulary.CUSTOM_RESOURCE_DEFINITION: _custom_resource_definition,
-    vocabulary.PRIORITY_CLASS: _priority_class,
-}
-"""Kinds whose content is checked: KindForbidden (rewriting-rules 5.1)."""
+        elif pattern.endswith("*") and str(name).startswith(pattern[:-1]):
+            detail = f'names of kind {gvk.kind} must not begin with "{pattern[:-1]}"'
+        if detail:
+            raise RefusedError(Code.NAME_RESERVED, vocabulary.NAME_FIELD, detail)
 
 
 def control_planes_own(manifest: Object) -> Policy | None:

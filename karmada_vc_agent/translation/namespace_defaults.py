@@ -1,7 +1,6 @@
 """Objects and labels that every claimed namespace gets (rewriting-rules 6).
 
-Objects are written the way the server stores them, with defaults and canonical quantities, so that
-changes by users differ from changes by the server.
+They are written as the server stores them, with its defaults, so that a restart writes nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,18 +16,7 @@ from karmada_vc_agent.model.objects import (
     metadata_map,
 )
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
-from karmada_vc_agent.model.vocabulary import (
-    ADOPTED_ANNOTATION,
-    CLUSTER_LABEL,
-    CLUSTER_READER,
-    CREATED_BY_AGENT_ANNOTATION,
-    NAMESPACE_ADMIN,
-    NAMESPACE_LABEL,
-    NAMESPACE_NAME_LABEL,
-    POD_SECURITY_ANNOTATION,
-    RBAC_API,
-    RBAC_GROUP,
-)
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, RBAC_API, RBAC_GROUP
 from karmada_vc_agent.translation.context import ANCHOR_NAMESPACE, GatewayBinding
 from karmada_vc_agent.translation.rbac import admin_groups
 
@@ -92,17 +80,16 @@ def _bindings_of_gateway(
     admins = [
         {"apiGroup": RBAC_GROUP, "kind": "Group", "name": group} for group in admin_groups(vc.name)
     ]
-    yield _binding(ADMIN_NAME, NAMESPACE_ADMIN, *admins)
+    yield _binding(ADMIN_NAME, vocabulary.NAMESPACE_ADMIN, *admins)
     if virtual == ANCHOR_NAMESPACE:
-        yield _binding(READER_NAME, CLUSTER_READER, *admins)
+        yield _binding(READER_NAME, vocabulary.CLUSTER_READER, *admins)
     else:
         yield _binding(GATEWAY_NAME, gateway.role, _account(*gateway.account))
 
 
 def _binding(name: str, cluster_role: str, *subjects: Object) -> Object:
     role = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": cluster_role}
-    body = {"roleRef": role, "subjects": list(subjects)}
-    return _object(RBAC_API, "RoleBinding", name, body)
+    return _object(RBAC_API, "RoleBinding", name, {"roleRef": role, "subjects": list(subjects)})
 
 
 def _account(namespace: str, name: str) -> Object:
@@ -120,7 +107,7 @@ def put_pod_security(namespace: Object, vc: VirtualCluster) -> None:
     if not vc.pod_security:
         return
     metadata_map(namespace, "labels")[POD_SECURITY_LABEL] = vc.pod_security
-    metadata_map(namespace, "annotations")[POD_SECURITY_ANNOTATION] = vc.pod_security
+    metadata_map(namespace, "annotations")[vocabulary.POD_SECURITY_ANNOTATION] = vc.pod_security
 
 
 def pod_security_changes(live: Object, vc: VirtualCluster) -> Object:
@@ -130,8 +117,8 @@ def pod_security_changes(live: Object, vc: VirtualCluster) -> Object:
     level = vc.pod_security or None
     if (level or has_our_pod_security(live)) and label != level:
         changes["labels"] = {POD_SECURITY_LABEL: level}
-    if annotations_of(live).get(POD_SECURITY_ANNOTATION) != level:
-        changes["annotations"] = {POD_SECURITY_ANNOTATION: level}
+    if annotations_of(live).get(vocabulary.POD_SECURITY_ANNOTATION) != level:
+        changes["annotations"] = {vocabulary.POD_SECURITY_ANNOTATION: level}
     return changes
 
 
@@ -140,7 +127,9 @@ def has_our_pod_security(live: Object) -> bool:
     marks = annotations_of(live)
     managed = marks.get(vocabulary.MANAGED_LABELS_ANNOTATION, "").split(",")
     level = labels_of(live).get(POD_SECURITY_LABEL)
-    return POD_SECURITY_LABEL not in managed and level == marks.get(POD_SECURITY_ANNOTATION)
+    return POD_SECURITY_LABEL not in managed and level == marks.get(
+        vocabulary.POD_SECURITY_ANNOTATION
+    )
 
 
 def _object(api_version: str, kind: str, name: str, body: Object) -> Object:
@@ -150,7 +139,7 @@ def _object(api_version: str, kind: str, name: str, body: Object) -> Object:
 def _claimed(
     obj: Object, vc: VirtualCluster, virtual: VirtualNamespace, host: HostNamespace
 ) -> Object:
-    labels = {CLUSTER_LABEL: vc.name, NAMESPACE_LABEL: virtual}
+    labels = {CLUSTER_LABEL: vc.name, vocabulary.NAMESPACE_LABEL: virtual}
     obj["metadata"] |= {"namespace": host, "labels": labels}
     return obj
 
@@ -173,7 +162,7 @@ def _isolation(
     cluster: str, infrastructure: Iterable[str], pod_cidrs: Iterable[str]
 ) -> dict[str, Any]:
     values = sorted(set(infrastructure))
-    named = {"key": NAMESPACE_NAME_LABEL, "operator": "In", "values": values}
+    named = {"key": vocabulary.NAMESPACE_NAME_LABEL, "operator": "In", "values": values}
     ingress: list[Object] = [
         {"from": [{"namespaceSelector": {"matchLabels": {CLUSTER_LABEL: cluster}}}]},
         {"from": [{"namespaceSelector": {"matchExpressions": [named]}}]},
@@ -193,4 +182,7 @@ def _isolation(
 def is_made_by_agent(host_namespace: Object) -> bool:
     """Return whether an agent created a namespace, so that it is deleted on release."""
     marks = annotations_of(host_namespace)
-    return marks.get(CREATED_BY_AGENT_ANNOTATION) == "true" and ADOPTED_ANNOTATION not in marks
+    return (
+        marks.get(vocabulary.CREATED_BY_AGENT_ANNOTATION) == "true"
+        and vocabulary.ADOPTED_ANNOTATION not in marks
+    )

@@ -1,8 +1,6 @@
 """Table: kind -> additional translation steps of that kind, and these steps.
 
-The docstring of each step is also the text about the kind in docs/kinds.md. Manifests embedded in
-an EdgeApplication are rewritten like its own; for a NodeGroup KubeEdge replaces node selectors
-afterwards, for labels of nodes it does not, so groups become labels (kubeedge 4).
+The first line of a step's docstring is also the text about the kind in docs/kinds.md.
 """
 
 import re
@@ -120,15 +118,13 @@ def _confine_scope(obj: Object, context: TranslationContext) -> None:
         name = dig(target, "name")
         nodes = context.nodes_of_group(name) if isinstance(name, str) else None
         path = f"{_SCOPE}.targetNodeGroups[{index}]"
-        if nodes is None:
-            raise RefusedError(
-                Code.NODE_SCOPE_FORBIDDEN,
-                path,
-                f'targetNodeGroups "{name}" does not exist on the host',
-                str(name),
+        if nodes is None or not all(map(context.owns_node, nodes)):
+            reason = (
+                "does not exist on the host"
+                if nodes is None
+                else "has nodes outside the virtual cluster"
             )
-        if not all(map(context.owns_node, nodes)):
-            detail = f'targetNodeGroups "{name}" has nodes outside the virtual cluster'
+            detail = f'targetNodeGroups "{name}" {reason}'
             raise RefusedError(Code.NODE_SCOPE_FORBIDDEN, path, detail, str(name))
         labels = {NODE_GROUP_LABEL: name}
         selected.append(_without(target, "name") | {"labelSelector": {"matchLabels": labels}})

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from karmada_vc_agent.model import vocabulary
+from karmada_vc_agent.model import virtual_cluster, vocabulary
 from karmada_vc_agent.model.core import Node, Taint
 from karmada_vc_agent.model.objects import (
     GroupKind,
@@ -14,18 +14,7 @@ from karmada_vc_agent.model.objects import (
     copy_object,
     dig,
 )
-from karmada_vc_agent.model.virtual_cluster import (
-    SERVICE_NAMES_FIRST,
-    SERVICE_NAMES_NONE,
-    HostNamespace,
-    VirtualNamespace,
-)
-from karmada_vc_agent.model.vocabulary import (
-    NAME_FIELD,
-    REWRITE_DNS_ANNOTATION,
-    SELECTED_NODE_ANNOTATION,
-    SELECTED_NODE_BEFORE,
-)
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
 from karmada_vc_agent.translation import kind_policy
 from karmada_vc_agent.translation.context import Draft, Notice, NoticeCode, TranslationContext
 from karmada_vc_agent.translation.kind_policy import (
@@ -149,7 +138,7 @@ def _move_node_name_to_affinity(pod_spec: LocatedPodSpec, owns_node: Callable[[s
         detail = f'{path} "{node}" is not in the virtual cluster'
         raise RefusedError(Code.NODE_NAME_FORBIDDEN, path, detail)
     del spec["nodeName"]
-    only_there = {"key": NAME_FIELD, "operator": "In", "values": [node]}
+    only_there = {"key": vocabulary.NAME_FIELD, "operator": "In", "values": [node]}
     node_affinity = _map_at(_map_at(spec, "affinity"), "nodeAffinity")
     required = node_affinity.get(_REQUIRED)
     if required is None:
@@ -188,7 +177,7 @@ def drop_selected_node(draft: Draft) -> None:
     """Drop the annotation `volume.kubernetes.io/selected-node` (rewriting-rules 3.4)."""
     annotations = dig(draft.obj, "metadata", "annotations")
     if isinstance(annotations, dict):
-        for key in (SELECTED_NODE_ANNOTATION, SELECTED_NODE_BEFORE):
+        for key in (vocabulary.SELECTED_NODE_ANNOTATION, vocabulary.SELECTED_NODE_BEFORE):
             annotations.pop(key, None)
 
 
@@ -262,7 +251,7 @@ def _excludes(expression: Object, required: Mapping[str, str]) -> bool:
 
 def _is_elsewhere(match: Object, owns_node: Callable[[str], bool]) -> bool:
     """Return whether a requirement on the node's name excludes all nodes of the virtual cluster."""
-    if dig(match, "key") != NAME_FIELD or dig(match, "operator") != "In":
+    if dig(match, "key") != vocabulary.NAME_FIELD or dig(match, "operator") != "In":
         return False
     return not any(isinstance(name, str) and owns_node(name) for name in _list_at(match, "values"))
 
@@ -312,28 +301,26 @@ _CLUSTER_FIRST = ("", "ClusterFirst", "ClusterFirstWithHostNet")
 _NDOTS = {"name": "ndots", "value": "5"}
 
 
-def search_domain(cluster: str, cluster_domain: str) -> str:
-    """Return the search domain of a virtual cluster."""
-    return f"{cluster}.{_ZONE}.{cluster_domain}"
-
-
 def name_services(obj: Object, gvk: GroupVersionKind, context: TranslationContext) -> None:
     """Give every pod spec that uses the cluster's DNS the search domain of its virtual cluster."""
     vc, settings = context.vc, context.settings
-    if vc.service_names == SERVICE_NAMES_NONE:
+    if vc.service_names == virtual_cluster.SERVICE_NAMES_NONE:
         return
     namespace, cluster_domain = dig(obj, "metadata", "namespace"), settings.cluster_domain
-    domain = search_domain(vc.name_on_host, cluster_domain)
+    domain = f"{vc.name_on_host}.{_ZONE}.{cluster_domain}"
     for pod_spec in pod_specs(obj, gvk, settings.pod_templates):
         spec = pod_spec.spec
         if pod_spec.selector_only or not _uses_cluster_dns(spec):
             continue
-        if vc.service_names == SERVICE_NAMES_FIRST:
+        if vc.service_names == virtual_cluster.SERVICE_NAMES_FIRST:
             own = f"{namespace}.svc.{cluster_domain}"
             searches = [own, domain, f"svc.{cluster_domain}", cluster_domain]
             _replace_dns(spec, searches, settings.cluster_dns)
         else:
-            _add_search(spec, domain)
+            config = dict(spec.get("dnsConfig") or {})
+            searches = list(config.get("searches") or [])
+            added = [] if domain in searches else [domain]
+            spec["dnsConfig"] = {**config, "searches": [*searches, *added]}
 
 
 def rewrite_rules(
@@ -347,7 +334,7 @@ def rewrite_rules(
     claims: by virtual cluster, as it is named on the host.
     """
     rules = {
-        f".{virtual}{form}.{search_domain(cluster, cluster_domain)}.": host
+        f".{virtual}{form}.{cluster}.{_ZONE}.{cluster_domain}.": host
         for cluster, namespaces in claims.items()
         for virtual, host in namespaces.items()
         for form in ("", ".svc", f".svc.{cluster_domain}")
@@ -366,14 +353,6 @@ def _uses_cluster_dns(spec: Object) -> bool:
         return False
     # With hostNetwork, policy ClusterFirst means the DNS of the node.
     return not spec.get("hostNetwork") or policy == "ClusterFirstWithHostNet"
-
-
-def _add_search(spec: Object, domain: str) -> None:
-    config = dict(spec.get("dnsConfig") or {})
-    searches = list(config.get("searches") or [])
-    if domain not in searches:
-        searches.append(domain)
-    spec["dnsConfig"] = {**config, "searches": searches}
 
 
 def _replace_dns(spec: Object, searches: list[str], cluster_dns: tuple[str, ...]) -> None:
@@ -411,16 +390,16 @@ Replace = Callable[[Any, str], Any]
 
 def places_of(obj: Object) -> tuple[str, ...]:
     """Return the places that the annotation of an object lists, valid or not."""
-    text = annotations_of(obj).get(REWRITE_DNS_ANNOTATION, "")
+    text = annotations_of(obj).get(vocabulary.REWRITE_DNS_ANNOTATION, "")
     return tuple(place for place in map(str.strip, text.split(",")) if place)
 
 
 def unknown_places(obj: Object) -> Iterator[Notice]:
     """Report invalid values of the annotation `D/rewrite-dns` (4.3)."""
+    key, valid = vocabulary.REWRITE_DNS_ANNOTATION, ", ".join(PLACES)
     for place in places_of(obj):
         if place not in PLACES:
-            valid = ", ".join(PLACES)
-            detail = f'annotation {REWRITE_DNS_ANNOTATION} contains "{place}"; valid are {valid}'
+            detail = f'annotation {key} contains "{place}"; valid are {valid}'
             yield Notice(NoticeCode.REFERENCE_NOT_REWRITTEN, detail)
 
 
@@ -450,9 +429,7 @@ def _replacing(namespaces: Mapping[str, str]) -> Replace:
     names = "|".join(map(re.escape, sorted(namespaces))) or "(?!)"  # which matches nothing
     pattern = re.compile(rf"\.({names})\.svc(?=\.|[:/]|$)", re.MULTILINE)
 
-    def replace(text: Any, _path: str) -> Any:
-        if not isinstance(text, str):
-            return text
-        return pattern.sub(lambda match: f".{namespaces[match[1]]}.svc", text)
+    def replaced(match: re.Match[str]) -> str:
+        return f".{namespaces[match[1]]}.svc"
 
-    return replace
+    return lambda text, _path: pattern.sub(replaced, text) if isinstance(text, str) else text

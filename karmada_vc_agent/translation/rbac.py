@@ -1,8 +1,7 @@
 """Subjects and roleRefs, and identities of callers of the gateway (5.2).
 
-What is not understood is refused, never passed through. Users and groups of the hub get the prefix
-of their virtual cluster, so that no name of the hub means anything on the host. One ClusterRole for
-each virtual cluster lists these names; the gateway may impersonate no one else.
+Users and groups of the hub get the prefix of their virtual cluster, so that no name of the hub
+means anything on the host.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,16 +10,7 @@ from typing import Any
 
 from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object, dig, text_at
-from karmada_vc_agent.model.vocabulary import (
-    BUILT_INS,
-    CLUSTER_LABEL,
-    GATEWAY_LABEL,
-    RBAC_API,
-    TENANT_ROLES,
-    Rule,
-    service_account_of,
-    service_account_user,
-)
+from karmada_vc_agent.model.vocabulary import Rule
 from karmada_vc_agent.translation import rbac_rules
 from karmada_vc_agent.translation.context import (
     Direction,
@@ -36,14 +26,12 @@ from karmada_vc_agent.translation.kind_policy import IMPERSONATOR, Code, Refused
 CONVERTED_PREFIX = "vc:crb:"
 
 _SERVICE_ACCOUNT_GROUP = "system:serviceaccounts:"
-_ALL_SERVICE_ACCOUNTS = ("Group", "system:serviceaccounts")
-_AUTHENTICATED = ("Group", "system:authenticated")
-_UNAUTHENTICATED = ("Group", "system:unauthenticated")
+_USER, _GROUP, _ACCOUNT = "User", "Group", "ServiceAccount"
+_ALL_ACCOUNTS = "system:serviceaccounts"
+_AUTHENTICATED = (_GROUP, "system:authenticated")
+_UNAUTHENTICATED = (_GROUP, "system:unauthenticated")
 _MapNamespace = Callable[[str, str], str]
 """(namespace, path) -> its name on the other side."""
-_OF_THE_NAMESPACE = frozenset({vocabulary.ROLE.kind})
-_OF_THE_CLUSTER = frozenset({vocabulary.CLUSTER_ROLE.kind})
-"""Kinds of roles; a Role keeps its name on the host."""
 
 
 def identity_prefix(cluster: str) -> str:
@@ -63,10 +51,8 @@ def confine_rules(draft: Draft) -> None:
         return
     rules = _list(obj["rules"], "rules", Code.RULE_FORBIDDEN)
     if sum(map(rbac_rules.combinations, rules)) > rbac_rules.COMBINATIONS_MAX:
-        detail = (
-            f"rules combine more than {rbac_rules.COMBINATIONS_MAX} API groups, resources and "
-            "verbs; divide them among several roles"
-        )
+        most = rbac_rules.COMBINATIONS_MAX
+        detail = f"rules combine more than {most} API groups, resources and verbs; divide them"
         raise RefusedError(Code.RULE_FORBIDDEN, "rules", detail)
     obj["rules"] = [
         allowed
@@ -84,13 +70,13 @@ def confine_rules(draft: Draft) -> None:
 
 def confine_subjects(draft: Draft) -> None:
     """Map subjects to names of the virtual cluster, and the ClusterRole (rewriting-rules 5.2)."""
-    obj, direction, cluster = draft.obj, draft.direction, draft.context.vc.name
-    if obj.get("subjects") is not None:
-        subjects = _list(obj["subjects"], "subjects", Code.SUBJECT_FORBIDDEN)
+    obj, subjects = draft.obj, draft.obj.get("subjects")
+    if subjects is not None:
+        subjects = _list(subjects, "subjects", Code.SUBJECT_FORBIDDEN)
         draft.depends_on_claims |= any(map(_is_all_service_accounts, subjects))
-        obj["subjects"] = list(_host_subjects(subjects, cluster, direction))
+        obj["subjects"] = list(_mapped_subjects(subjects, draft))
     if obj.get("roleRef") is not None:
-        obj["roleRef"] = _host_role_ref(obj["roleRef"], direction)
+        obj["roleRef"] = _mapped_role_ref(obj["roleRef"], draft.direction)
 
 
 def rules_cut(manifest: Object, context: TranslationContext) -> Iterator[Notice]:
@@ -99,11 +85,8 @@ def rules_cut(manifest: Object, context: TranslationContext) -> Iterator[Notice]
     for index, rule in enumerate(rules if isinstance(rules, list) else ()):
         cut = list(rbac_rules.beyond(rule, context.allow_in_strict))
         if cut:
-            detail = (
-                f"rules[{index}] was cut to what a virtual cluster may grant; removed: "
-                f"{'; '.join(cut)}"
-            )
-            yield Notice(NoticeCode.RULE_CUT, detail)
+            detail = f"rules[{index}] was cut to what a virtual cluster may grant; removed: "
+            yield Notice(NoticeCode.RULE_CUT, detail + "; ".join(cut))
 
 
 def role_binding_in(cluster_role_binding: Object, host_namespace: str) -> Object:
@@ -131,114 +114,97 @@ def restore_rules(draft: Draft) -> None:
 
 def restore_subjects(draft: Draft) -> None:
     """Restore the virtual names of subjects and of the ClusterRole."""
-    obj, direction = draft.obj, draft.direction
-    cluster = draft.context.vc.name
-    subjects = obj.get("subjects")
+    obj, subjects = draft.obj, draft.obj.get("subjects")
     if isinstance(subjects, list):
-        obj["subjects"] = [_virtual_subject(each, cluster, direction) for each in subjects]
+        obj["subjects"] = list(_mapped_subjects(subjects, draft))
     if obj.get("roleRef") is not None:
-        obj["roleRef"] = _virtual_role_ref(obj["roleRef"], direction)
+        obj["roleRef"] = _mapped_role_ref(obj["roleRef"], draft.direction)
 
 
 def _is_all_service_accounts(subject: Any) -> bool:
-    return (dig(subject, "kind"), dig(subject, "name")) == _ALL_SERVICE_ACCOUNTS
+    return (dig(subject, "kind"), dig(subject, "name")) == (_GROUP, _ALL_ACCOUNTS)
 
 
-def _host_subjects(subjects: list[Any], cluster: str, direction: Direction) -> Iterator[Object]:
-    """Map subjects; "all ServiceAccounts" becomes, once, those of each claimed namespace."""
+def _mapped_subjects(subjects: list[Any], draft: Draft) -> Iterator[Any]:
+    """Map subjects; on the host all ServiceAccounts are, once, those of each claimed namespace."""
+    direction = draft.direction
     is_expanded = False
     for index, subject in enumerate(subjects):
-        if not _is_all_service_accounts(subject):
-            yield _host_subject(subject, f"subjects[{index}]", cluster, direction)
+        if not (direction.to_host and _is_all_service_accounts(subject)):
+            yield _mapped_subject(subject, f"subjects[{index}]", draft.context.vc.name, direction)
         elif not is_expanded:
             is_expanded = True
             for namespace in sorted(direction.names.claims.values()):
                 yield {**subject, "name": _SERVICE_ACCOUNT_GROUP + namespace}
 
 
-def _host_subject(subject: Any, path: str, cluster: str, direction: Direction) -> Object:
-    kind, name = text_at(subject, "kind"), dig(subject, "name")
-    if kind in _WITH_A_NAMESPACE:
-        namespace = dig(subject, "namespace")
-        if not namespace:
-            return dict(subject)
+def _mapped_subject(subject: Any, path: str, cluster: str, direction: Direction) -> Any:
+    """Map a subject; what is not understood is refused, and kept on the way back."""
+    kind, name, namespace = (
+        text_at(subject, "kind"),
+        dig(subject, "name"),
+        dig(subject, "namespace"),
+    )
+    if kind == _ACCOUNT and namespace and (direction.to_host or isinstance(namespace, str)):
         return {**subject, "namespace": direction.namespace(str(namespace), f"{path}.namespace")}
-    if kind not in _BY_NAME or not isinstance(name, str):
-        detail = f'{path} has kind "{dig(subject, "kind")}", must be User, Group or ServiceAccount'
-        raise RefusedError(Code.SUBJECT_FORBIDDEN, path, detail)
-    if (kind, name) == _UNAUTHENTICATED:
+    if kind not in (_USER, _GROUP) or not isinstance(name, str):
+        if direction.to_host and kind != _ACCOUNT:
+            detail = (
+                f'{path} has kind "{dig(subject, "kind")}", must be User, Group or ServiceAccount'
+            )
+            raise RefusedError(Code.SUBJECT_FORBIDDEN, path, detail)
+        return subject
+    if direction.to_host and (kind, name) == _UNAUTHENTICATED:
         detail = f'{path} is group "{name}", which is not allowed'
         raise RefusedError(Code.SUBJECT_FORBIDDEN, path, detail)
-    if (kind, name) == _AUTHENTICATED:
-        return {**subject, "name": everyone(cluster)}
-    return {**subject, "name": host_subject_name(kind, name, cluster, direction.namespace, path)}
+    before, after = _AUTHENTICATED[1], everyone(cluster)
+    if not direction.to_host:
+        before, after = after, before
+    if (kind, name) == (_GROUP, before):
+        return {**subject, "name": after}
+    if direction.to_host:
+        mapped = host_subject_name(kind, name, cluster, direction.namespace, path)
+    else:
+        of_account = _of_accounts(kind, name, path, direction.namespace)
+        mapped = of_account or name.removeprefix(identity_prefix(cluster))
+    return {**subject, "name": mapped}
 
 
 def host_subject_name(
     kind: str, name: str, cluster: str, map_namespace: _MapNamespace, path: str = ""
 ) -> str:
     """Return the host name of a User or Group of a virtual cluster; path: its place."""
-    return _BY_NAME[kind](name, path, map_namespace) or identity_prefix(cluster) + name
+    return _of_accounts(kind, name, path, map_namespace) or identity_prefix(cluster) + name
 
 
-def _virtual_subject(subject: Any, cluster: str, direction: Direction) -> Any:
-    kind, name = text_at(subject, "kind"), dig(subject, "name")
-    namespace = dig(subject, "namespace")
-    if kind in _WITH_A_NAMESPACE and namespace and isinstance(namespace, str):
-        return {**subject, "namespace": direction.namespace(namespace, "subjects")}
-    if kind not in _BY_NAME or not isinstance(name, str):
-        return subject
-    if (kind, name) == (_AUTHENTICATED[0], everyone(cluster)):
-        return {**subject, "name": _AUTHENTICATED[1]}
-    mapped = _BY_NAME[kind](name, "subjects", direction.namespace)
-    return {**subject, "name": mapped or name.removeprefix(identity_prefix(cluster))}
-
-
-def _mapped_group(name: str, path: str, map_namespace: _MapNamespace) -> str | None:
-    """Map the namespace in a group of ServiceAccounts; None for other groups."""
+def _of_accounts(kind: str, name: str, path: str, map_namespace: _MapNamespace) -> str | None:
+    """Map the namespace in the name of a ServiceAccount, or a group of these; None for others."""
+    if kind == _USER:
+        namespace, account = vocabulary.service_account_of(name) or ("", "")
+        if not namespace:
+            return None
+        return vocabulary.service_account_user(map_namespace(namespace, f"{path}.name"), account)
     namespace = name.removeprefix(_SERVICE_ACCOUNT_GROUP)
     if namespace == name or not namespace or ":" in namespace:
         return None
     return _SERVICE_ACCOUNT_GROUP + map_namespace(namespace, f"{path}.name")
 
 
-def _mapped_user(name: str, path: str, map_namespace: _MapNamespace) -> str | None:
-    """Map the namespace in the user name of a ServiceAccount; None for other users."""
-    parts = service_account_of(name)
-    if parts is None:
-        return None
-    namespace, account = parts
-    return service_account_user(map_namespace(namespace, f"{path}.name"), account)
-
-
-_WITH_A_NAMESPACE = frozenset({"ServiceAccount"})
-"""Kinds of subjects identified by namespace and name."""
-_BY_NAME: Mapping[str, Callable[[str, str, _MapNamespace], str | None]] = {
-    "Group": _mapped_group,
-    "User": _mapped_user,
-}
-"""Kinds of subjects identified by name -> mapping of names that contain a namespace."""
-
-
-def _host_role_ref(role_ref: Any, direction: Direction) -> Object:
-    """Map the role by its name only: roleRef is immutable, and Works come in any order."""
+def _mapped_role_ref(role_ref: Any, direction: Direction) -> Any:
+    """Map the role by its name only: roleRef is immutable, and Works are in any order."""
     kind, name = text_at(role_ref, "kind"), dig(role_ref, "name")
-    if kind in _OF_THE_NAMESPACE:
-        return dict(role_ref)
-    if kind not in _OF_THE_CLUSTER or not isinstance(name, str):
-        detail = f'roleRef has kind "{dig(role_ref, "kind")}", must be Role or ClusterRole'
-        raise RefusedError(Code.RULE_FORBIDDEN, "roleRef.kind", detail)
-    if name == IMPERSONATOR:
+    if kind == vocabulary.ROLE.kind:  # it keeps its name on the host
+        return role_ref
+    if kind != vocabulary.CLUSTER_ROLE.kind or not isinstance(name, str):
+        if direction.to_host:
+            detail = f'roleRef has kind "{dig(role_ref, "kind")}", must be Role or ClusterRole'
+            raise RefusedError(Code.RULE_FORBIDDEN, "roleRef.kind", detail)
+        return role_ref
+    if direction.to_host and name == IMPERSONATOR:
         detail = f'roleRef.name is "{name}", which is reserved for Karmada'
         raise RefusedError(Code.REFERENCE_FORBIDDEN, "roleRef.name", detail)
-    return {**role_ref, "name": TENANT_ROLES.get(name) or direction.name(name)}
-
-
-def _virtual_role_ref(role_ref: Any, direction: Direction) -> Any:
-    name = dig(role_ref, "name")
-    if text_at(role_ref, "kind") not in _OF_THE_CLUSTER or not isinstance(name, str):
-        return role_ref
-    return {**role_ref, "name": BUILT_INS.get(name) or direction.name(name)}
+    of_tenants = vocabulary.TENANT_ROLES if direction.to_host else vocabulary.BUILT_INS
+    return {**role_ref, "name": of_tenants.get(name) or direction.name(name)}
 
 
 def _list(value: Any, path: str, code: Code) -> list[Any]:
@@ -257,7 +223,6 @@ ADMIN_GROUPS = (MASTERS_GROUP, ACCESS_GROUP)
 """Groups, before the prefix, with all rights in their virtual cluster."""
 
 _IDENTITIES = "vc:gateway"
-_ALL_ACCOUNTS = "system:serviceaccounts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,18 +260,16 @@ class Callers:
         users, groups = _allowed(absorbed, "users"), _allowed(absorbed, "groups")
         host_users = {self.user(KARMADA_USER), self.user(OPERATOR_USER), *_each(self.user, users)}
         host_groups = {self.everyone, self.group(ACCESS_GROUP), *_each(self.group, groups)}
-        allowed = (("users", host_users), ("groups", host_groups))
         rules = [
             Rule(("",), (resource,), ("impersonate",), tuple(sorted(each))).as_object()
-            for resource, each in allowed
+            for resource, each in (("users", host_users), ("groups", host_groups))
         ]
-        metadata = {
-            "name": identities_name(self.names.cluster),
-            "labels": {CLUSTER_LABEL: self.cluster, GATEWAY_LABEL: agent},
-        }
+        labels = {vocabulary.CLUSTER_LABEL: self.cluster, vocabulary.GATEWAY_LABEL: agent}
+        metadata = {"name": host_name(_IDENTITIES, self.names.cluster), "labels": labels}
+        kind = vocabulary.CLUSTER_ROLE.kind
         return {
-            "apiVersion": RBAC_API,
-            "kind": "ClusterRole",
+            "apiVersion": vocabulary.RBAC_API,
+            "kind": kind,
             "metadata": metadata,
             "rules": rules,
         }
@@ -315,11 +278,6 @@ class Callers:
 def admin_groups(cluster: str) -> tuple[str, ...]:
     """Return the groups on the host with all rights in a virtual cluster."""
     return tuple(identity_prefix(cluster) + group for group in ADMIN_GROUPS)
-
-
-def identities_name(name_on_host: str) -> str:
-    """Return the ClusterRole with the identities of a virtual cluster."""
-    return host_name(_IDENTITIES, name_on_host)
 
 
 def absorbed_name(name_on_host: str) -> str:

@@ -1,8 +1,7 @@
 """Rules of Roles: what of them a virtual cluster may grant on the host (5.2).
 
-`*` means everything that a virtual cluster may do, so it is expanded: on the host it would mean
-more. The maximum is `admin_rules`, which depends on what the host serves. It is less than
-`agent_rules`, since nothing translates what tenants write themselves.
+`*` means everything that a virtual cluster may do, so it is expanded. The maximum is `admin_rules`;
+it is less than `agent_rules`, since nothing translates what tenants write themselves.
 """
 
 import re
@@ -38,12 +37,7 @@ def _resources(table: str) -> frozenset[tuple[str, str]]:
 _NEVER, _UNREACHED = _resources("never"), _resources("unreached")
 _FOR_NO_TENANT, _TRANSLATED = _resources("for_no_tenant"), _resources("translated")
 _READ_ONLY = _FOR_NO_TENANT | _TRANSLATED
-_HOSTS_GROUPS = frozenset(
-    {
-        "reliablesyncs.kubeedge.io",  # what CloudCore sends to which node
-        DOMAIN,  # ours: it would define virtual clusters of the host
-    }
-)
+_HOSTS_GROUPS = frozenset({"reliablesyncs.kubeedge.io", DOMAIN})
 """Works may contain none of them (kind_policy.py), so tenants only read them."""
 
 WRITTEN_NAMESPACES = (DOMAIN, _NAMESPACES)
@@ -68,8 +62,7 @@ def admin_rules(
     """Return the rules of `virtual-cluster-admin`: an explicit list without `*`.
 
     namespaced: (group, plural or plural/subresource) of every namespaced resource of the host.
-    is_strict: in profile Strict, kinds whose controller has rights of its own, and those that no
-    table knows, are read-only.
+    is_strict: what is_written_in_strict() excludes is read-only.
     """
     allow = () if is_strict else None
     return _rules(
@@ -258,10 +251,7 @@ def _served_by_group(admin: Iterable[Object], path: str) -> _ByGroup:
         for group in rule["apiGroups"]:
             by_group[group].update(dict.fromkeys(rule["resources"], rule["verbs"]))
     if not by_group:
-        detail = (
-            f'{path}: the agent cannot expand "{WILDCARD}" yet, since it has not listed the APIs '
-            "of the host"
-        )
+        detail = f'{path}: "{WILDCARD}" cannot be expanded before the APIs of the host are listed'
         raise RefusedError(Code.RULE_FORBIDDEN, path, detail)
     return by_group
 
@@ -317,18 +307,18 @@ _GROUPS = re.compile(r" \(groups=\[[^\]]*\]\)")
 def explain_denial(text: str, cluster: str, apply_as: ApplyAs) -> str:
     """Return a 403 of the host, in virtual names, without the account but with the missing rule."""
     match = _CANNOT.search(text)
-    if match is not None and match["verb"] == "impersonate":
+    if match and match["verb"] == "impersonate":
         return (
             f'virtual cluster "{cluster}": the agent may not impersonate its account on the host; '
             'run karmada-vc-agent join, or for setting applyAs grant it verb "impersonate"'
         )
-    if match is not None and match["user"] == apply_as.user:
-        where = f" in namespace {match['namespace']}" if match["namespace"] else ""
-        kind = f"{match['resource']}.{match['group']}".rstrip(".")
-        rule = Rule((match["group"],), (match["resource"],), (match["verb"],))
+    if match and match["user"] == apply_as.user:
+        _, verb, resource, group, namespace = match.groups()
+        where = f" in namespace {namespace}" if namespace else ""
+        what = f"{verb} {resource}.{group}".rstrip(".")
         return (
-            f'virtual cluster "{cluster}" may not {match["verb"]} {kind}{where}: '
-            f"its account on the host lacks the rule {rule}"
+            f'virtual cluster "{cluster}" may not {what}{where}: its account on the host lacks '
+            f"the rule {Rule((group,), (resource,), (verb,))}"
         )
     account = f'the account of virtual cluster "{cluster}"'
     text = _GROUPS.sub("", text)

@@ -1,8 +1,4 @@
-"""Rewrites references: namespaces and names that objects refer to.
-
-The same walk serves both directions: the draft's Direction maps a name, a row of kind_policy.py has
-the path and the treatment.
-"""
+"""Rewrites references, in both directions: namespaces and names that objects refer to."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -13,16 +9,7 @@ from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, values
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, NAMESPACE_NAME_LABEL
 from karmada_vc_agent.translation import kind_policy
 from karmada_vc_agent.translation.context import ALL_NAMESPACES, Draft, Notice, NoticeCode
-from karmada_vc_agent.translation.kind_policy import (
-    AFFINITY,
-    IN_POD_SPECS,
-    Code,
-    NamespaceReferences,
-    Reference,
-    RefusedError,
-    Treatment,
-    pod_specs,
-)
+from karmada_vc_agent.translation.kind_policy import Code, Reference, RefusedError, Treatment
 
 _LOCAL_SERVERS = ("https://kubernetes.default.svc", "https://kubernetes.default.svc.cluster.local")
 _LOCAL_CLUSTER = "in-cluster"
@@ -47,9 +34,9 @@ def rewrite_references(draft: Draft) -> None:
     settings = draft.context.settings
     rows = kind_policy.references_of(draft.gvk.group_kind, settings.namespace_references)
     _apply(draft, draft.obj, "", rows)
-    for pod_spec in pod_specs(draft.obj, draft.gvk, settings.pod_templates):
+    for pod_spec in kind_policy.pod_specs(draft.obj, draft.gvk, settings.pod_templates):
         # In other kinds only the affinity is certain to be a pod's.
-        inside = AFFINITY if pod_spec.selector_only else IN_POD_SPECS
+        inside = kind_policy.AFFINITY if pod_spec.selector_only else kind_policy.IN_POD_SPECS
         _apply(draft, pod_spec.spec, f"{pod_spec.path}.", inside)
 
 
@@ -73,10 +60,6 @@ def _namespace(way: Draft, value: Any, path: str) -> Any:
     return way.direction.namespace(value, path) if _is_name(value) else value
 
 
-def _name(way: Draft, value: Any, _path: str) -> Any:
-    return way.direction.name(value) if _is_name(value) else value
-
-
 def _pattern(way: Draft, value: Any, path: str) -> Any:
     if way.direction.to_host and _is_name(value) and any(m in value for m in _GLOB_MARKS):
         detail = (
@@ -86,21 +69,15 @@ def _pattern(way: Draft, value: Any, path: str) -> Any:
     return _namespace(way, value, path)
 
 
+def _is_own_node(way: Draft, value: Any) -> bool:
+    return isinstance(value, str) and way.context.owns_node(value)
+
+
 def _node(way: Draft, value: Any, path: str) -> Any:
-    is_own = value == "" or (isinstance(value, str) and way.context.owns_node(value))
-    if way.direction.to_host and not is_own:
+    if way.direction.to_host and value != "" and not _is_own_node(way, value):
         detail = f'{path} "{value}" is not in the virtual cluster'
         raise RefusedError(Code.NODE_NAME_FORBIDDEN, path, detail)
     return value
-
-
-def _node_if_own(way: Draft, value: Any, _path: str) -> Any:
-    is_own = isinstance(value, str) and way.context.owns_node(value)
-    return value if is_own or not way.direction.to_host else None
-
-
-def _dropped(way: Draft, value: Any, _path: str) -> Any:
-    return None if way.direction.to_host else value
 
 
 def _refused(way: Draft, value: Any, path: str) -> Any:
@@ -118,9 +95,7 @@ def _parameters(way: Draft, parameters: Any, path: str) -> Any:
     for key, name in plain.items():
         before = name.removesuffix(_SECRET_KEY)
         if way.direction.to_host and before != name and f"{before}secretnamespace" not in ends:
-            detail = (
-                f'{path}["{key}"] refers to a Secret without a namespace; set the namespace too'
-            )
+            detail = f'{path}["{key}"] refers to a Secret without a namespace; set that too'
             raise RefusedError(Code.REFERENCE_FORBIDDEN, path, detail)
     named = {key for key, name in plain.items() if name.endswith(_NAMESPACE_KEYS)}
     return _with_parameters(way, parameters, named, path)
@@ -309,10 +284,14 @@ _CHANGES: Mapping[Treatment, _Change] = {
     Treatment.PARAMETERS: _parameters,
     Treatment.SECRET_ANNOTATIONS: _secret_annotations,
     Treatment.PROXY_ANNOTATIONS: _proxy_annotations,
-    Treatment.CLUSTER_SCOPED_NAME: _name,
+    Treatment.CLUSTER_SCOPED_NAME: lambda way, value, _path: (
+        way.direction.name(value) if _is_name(value) else value
+    ),
     Treatment.NODE: _node,
-    Treatment.NODE_IF_OWN: _node_if_own,
-    Treatment.DROPPED: _dropped,
+    Treatment.NODE_IF_OWN: lambda way, value, _path: (
+        None if way.direction.to_host and not _is_own_node(way, value) else value
+    ),
+    Treatment.DROPPED: lambda way, value, _path: None if way.direction.to_host else value,
     Treatment.REFUSED: _refused,
 }
 
@@ -360,7 +339,7 @@ def unknown_references(
     obj: Object,
     gvk: GroupVersionKind,
     namespaces: Collection[str],
-    configured: tuple[NamespaceReferences, ...],
+    configured: tuple[kind_policy.NamespaceReferences, ...],
 ) -> Iterator[Notice]:
     """Report values that look like a namespace of this virtual cluster but are in no table (4.1).
 
@@ -370,18 +349,16 @@ def unknown_references(
         return
     rows = kind_policy.references_of(gvk.group_kind, configured)
     listed = {_without_indices(row.path) for row in rows}
-    unlisted = (
-        (path, value)
-        for path, value in _named_namespaces(obj.get("spec"), "spec", "")
-        if value in namespaces
-        and not any(_without_indices(path).startswith(prefix) for prefix in listed)
-    )
-    for _, (path, value) in zip(range(REFERENCES_MAX), unlisted, strict=False):
-        detail = (
-            f'{path} is "{value}", the name of a namespace of this virtual cluster, and is not '
-            "rewritten: if it refers to that namespace, add the path to namespaceReferences"
-        )
-        yield Notice(NoticeCode.REFERENCE_NOT_REWRITTEN, detail)
+    reported = 0
+    for path, value in _named_namespaces(obj.get("spec"), "spec", ""):
+        is_listed = any(map(_without_indices(path).startswith, listed))
+        if value in namespaces and not is_listed and reported < REFERENCES_MAX:
+            reported += 1
+            detail = (
+                f'{path} is "{value}", the name of a namespace of this virtual cluster, and is not '
+                "rewritten: if it refers to that namespace, add the path to namespaceReferences"
+            )
+            yield Notice(NoticeCode.REFERENCE_NOT_REWRITTEN, detail)
 
 
 def _named_namespaces(value: Any, path: str, key: str) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,4 @@
-"""The way back: host objects in virtual names, and rules after Retain.
-
-Injected fields (node selector, tolerations, node affinity) stay; dropped fields are lost.
-"""
+"""The way back: host objects in virtual names, and rules after Retain."""
 
 import json
 import re
@@ -32,16 +29,7 @@ from karmada_vc_agent.translation.context import (
     TranslationSettings,
     is_path,
 )
-from karmada_vc_agent.translation.kind_policy import (
-    AFFINITY,
-    IN_POD_SPECS,
-    Code,
-    Refusal,
-    RefusedError,
-    have_fixed_pods,
-    pod_spec_paths,
-    pod_specs,
-)
+from karmada_vc_agent.translation.kind_policy import Code, Refusal, RefusedError
 from karmada_vc_agent.translation.own_steps import own_steps
 from karmada_vc_agent.translation.references import rewrite_references
 from karmada_vc_agent.translation.translate import HostObject
@@ -51,11 +39,7 @@ _NAME_IN_TEXT = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
 
 
 def restore(obj: Object, context: TranslationContext) -> Object:
-    """Return a host object as its virtual cluster sees it.
-
-    obj: from the host, with status; not modified. Names are mapped back by claim, by what
-    translate() recorded on the object, or by computation; others are not changed.
-    """
+    """Return a host object, which is not modified, as its virtual cluster sees it."""
     obj = copy_object(obj)
     Restorer(context).restore(obj, gvk_of(obj))
     return obj
@@ -71,10 +55,8 @@ class Restorer:
     def restore(self, obj: Object, gvk: GroupVersionKind, namespace: str = "") -> None:
         """Restore, in place, an object or a part with metadata; namespace: virtual, or ""."""
         context, annotations = self._context, annotations_of(obj)
-        is_noted = NAMES_ANNOTATION in annotations
-        own = names_of(obj, context) if is_noted else self.names
-        _restore_namespace(obj, gvk, own, namespace)
-        _restore_name(obj)
+        own = names_of(obj, context) if NAMES_ANNOTATION in annotations else self.names
+        _restore_identity(obj, gvk, own, namespace)
         direction = Direction(own, to_host=False)
         draft = Draft(obj, gvk, context, direction, lambda inside, _outer: restore(inside, context))
         if step := own_steps(gvk).restore:
@@ -117,12 +99,9 @@ def _text_restorer(names: Names) -> Callable[[str], str]:
     recorded |= {host: virtual for virtual, host in names.claims.items()}
 
     def restored(match: re.Match[str]) -> str:
-        word = match[0]
-        if word in recorded:
-            return recorded[word]
-        return ".".join(map(name, word.split(".")))  # each label of a DNS name
+        return recorded.get(match[0]) or ".".join(map(label, match[0].split(".")))
 
-    def name(word: str) -> str:
+    def label(word: str) -> str:
         return recorded.get(word) or names.computed_back(word) or word
 
     return lambda text: _NAME_IN_TEXT.sub(restored, text)
@@ -138,26 +117,18 @@ def _noted(obj: Object) -> dict[str, str]:
     return {host: virtual for host, virtual in items if isinstance(virtual, str)}
 
 
-def _restore_namespace(obj: Object, gvk: GroupVersionKind, names: Names, namespace: str) -> None:
-    """Restore metadata.namespace, or the name of a Namespace; a claim wins over the label."""
+def _restore_identity(obj: Object, gvk: GroupVersionKind, names: Names, namespace: str) -> None:
+    """Restore the namespace, where a claim wins over the label, and the name by its annotation."""
     metadata = obj.get("metadata") or {}
     own = namespace_field(gvk.group_kind)
     host = metadata.get(own)
-    if not isinstance(host, str) or not host:
-        return
-    if namespace:
-        metadata[own] = namespace
-        return
-    labelled = labels_of(obj).get(vocabulary.NAMESPACE_LABEL)
-    claimed = names.claimed_namespace(host)
-    metadata[own] = claimed or labelled or names.virtual_namespace(host) or host
-
-
-def _restore_name(obj: Object) -> None:
-    """Restore the virtual name of a renamed cluster-scoped object from its annotation."""
+    if isinstance(host, str) and host:
+        labelled = labels_of(obj).get(vocabulary.NAMESPACE_LABEL)
+        restored = namespace or names.claimed_namespace(host) or labelled
+        metadata[own] = restored or names.virtual_namespace(host) or host
     name = annotations_of(obj).get(vocabulary.NAME_ANNOTATION)
-    if name and not obj["metadata"].get("namespace"):
-        obj["metadata"]["name"] = name
+    if name and not metadata.get("namespace"):
+        metadata["name"] = name
 
 
 def _restore_metadata(obj: Object) -> None:
@@ -194,8 +165,11 @@ def restored_parts(
     below: dict[str, Any] = {}
     rows = kind_policy.references_of(gvk.group_kind, settings.namespace_references)
     paths = [row.path for row in rows]
-    for where, is_selector_only in pod_spec_paths(gvk, settings.pod_templates):
-        paths += (f"{where}.{row.path}" for row in (AFFINITY if is_selector_only else IN_POD_SPECS))
+    for where, is_selector_only in kind_policy.pod_spec_paths(gvk, settings.pod_templates):
+        paths += (
+            f"{where}.{row.path}"
+            for row in (kind_policy.AFFINITY if is_selector_only else kind_policy.IN_POD_SPECS)
+        )
     for path in (*_METADATA, *more, *paths):
         _add(below, path.split("."))
     return below
@@ -229,9 +203,11 @@ def assert_placement(
         return Refusal(Code.NAMESPACE_FORBIDDEN, "metadata", detail)
     obj = copy_object(retained)
     kind = translated.host_key.gvk.group_kind
-    node = _node_it_runs_on(obj, live) if kind in BOUND_TO_NODES else None
-    if node is not None:
+    node = dig(obj, "spec", "nodeName") if kind in BOUND_TO_NODES else None
+    if node and node == dig(live, "spec", "nodeName"):  # Retain copied it, nothing else may
         del obj["spec"]["nodeName"]
+    else:
+        node = None
     try:
         placement.place_pods(obj, translated.host_key.gvk, context)
     except RefusedError as error:
@@ -249,17 +225,13 @@ def assert_placement(
     return HostObject(obj, translated.virtual_key, translated.host_key)
 
 
-def _node_it_runs_on(obj: Object, live: Object | None) -> str | None:
-    """Return the nodeName that Retain copied from a running Pod; nothing else may set one."""
-    node = dig(obj, "spec", "nodeName")
-    return node if node and node == dig(live, "spec", "nodeName") else None
-
-
 def _keep_tolerations(obj: Object, live: Object, context: TranslationContext) -> None:
     gvk = gvk_of(obj)
-    if not have_fixed_pods(gvk):
+    if not kind_policy.have_fixed_pods(gvk):
         return
-    for desired, current in zip(pod_specs(obj, gvk), pod_specs(live, gvk), strict=False):
+    for desired, current in zip(
+        kind_policy.pod_specs(obj, gvk), kind_policy.pod_specs(live, gvk), strict=False
+    ):
         placement.keep_tolerations(desired.spec, current.spec, context.node_taints)
 
 

@@ -1,8 +1,4 @@
-"""The order of steps for one manifest.
-
-Steps change a draft, which holds a copy of the manifest; a step that raises RefusedError ends the
-translation.
-"""
+"""The order of steps for one manifest: they change a draft, or raise RefusedError."""
 
 import json
 from collections.abc import Iterator
@@ -39,13 +35,9 @@ from karmada_vc_agent.translation.kind_policy import Code, Policy, Refusal, Refu
 from karmada_vc_agent.translation.own_steps import own_steps
 from karmada_vc_agent.translation.references import rewrite_references, unknown_references
 
-_KEPT = frozenset(
-    (
-        vocabulary.MANAGED_LABEL,
-        vocabulary.MANAGED_LABELS_ANNOTATION,
-        vocabulary.MANAGED_ANNOTATIONS_ANNOTATION,
-        vocabulary.CONFLICT_RESOLUTION_ANNOTATION,
-    )
+_KEPT = (
+    *(vocabulary.MANAGED_LABEL, vocabulary.MANAGED_LABELS_ANNOTATION),
+    *(vocabulary.MANAGED_ANNOTATIONS_ANNOTATION, vocabulary.CONFLICT_RESOLUTION_ANNOTATION),
 )
 
 
@@ -62,7 +54,7 @@ MAX_LEVELS = 200
 """Nesting of maps and lists; its Work, and what is made of it, can still be written."""
 MAX_BYTES = 3 * 1024 * 1024
 _SHOWN = 80
-_PATH_BREAKERS = ("/", "%", "?", "#")
+_PATH_BREAKERS = frozenset("/%?#")
 
 
 def malformed(manifest: Any) -> str | None:
@@ -88,32 +80,20 @@ def malformed_frame(manifest: Any) -> str | None:
     for field in ("apiVersion", "kind"):
         if not isinstance(manifest.get(field), str) or not manifest[field]:
             return f"{field} is not set"
-    return _malformed_metadata(manifest.get("metadata"))
-
-
-def _malformed_metadata(metadata: Any) -> str | None:
-    if not isinstance(metadata, dict):
-        return "metadata is not set"
-    if not metadata.get("name"):
-        return "metadata.name is not set"
+    metadata = manifest.get("metadata")
+    if not isinstance(metadata, dict) or not metadata.get("name"):
+        return f"metadata{'.name' if isinstance(metadata, dict) else ''} is not set"
     for field in ("name", "namespace"):
-        if not _is_path_segment(metadata.get(field) or "x"):
-            shown = repr(metadata[field])[:_SHOWN]  # whatever a tenant puts there
+        name = metadata.get(field) or "x"
+        is_text = isinstance(name, str) and name.isprintable()
+        if not is_text or name in (".", "..") or _PATH_BREAKERS.intersection(name):
+            shown = repr(name)[:_SHOWN]  # whatever a tenant puts there
             return f"metadata.{field} {shown} is not a valid name"
     for field in ("labels", "annotations"):
         pairs = metadata.get(field)
         if pairs is not None and not is_map_of_texts(pairs):
             return f"metadata.{field} is not a map of strings"
     return None
-
-
-def _is_path_segment(name: Any) -> bool:
-    return (
-        isinstance(name, str)
-        and name not in (".", "..")
-        and not any(mark in name for mark in _PATH_BREAKERS)
-        and name.isprintable()
-    )
 
 
 _SERVER_FIELDS = ("uid", "resourceVersion", "generation", "managedFields", "ownerReferences")
@@ -216,12 +196,12 @@ def _rewrite(draft: Draft) -> None:
     _refuse_unbound(draft)
     draft.policy = kind_policy.refuse_forbidden(
         obj,
+        context.vc,
         namespaced=draft.namespaced,
         configured=context.settings.cluster_scoped_kinds,
         names_only=context.names_only,
     )
     if not context.names_only:
-        kind_policy.refuse_denied(draft.gvk, context.vc)
         is_shared = draft.policy is Policy.SHARE
         draft.notices += pass_guards(obj, draft.gvk, context, is_shared=is_shared)
     _map_name(draft)
@@ -373,19 +353,11 @@ def _claim(
     obj: Object, vc: VirtualCluster, namespace: VirtualNamespace, agent_name: str, work: str
 ) -> None:
     """Set the claim and the node-selector annotation of a Namespace (rewriting-rules 1.2, 3.5)."""
-    metadata_map(obj, "labels").update(
-        {
-            vocabulary.CLUSTER_LABEL: vc.name,
-            vocabulary.NAMESPACE_LABEL: namespace,
-            vocabulary.AGENT_LABEL: agent_name,
-        }
-    )
-    metadata_map(obj, "annotations").update(
-        {
-            vocabulary.CREATED_BY_AGENT_ANNOTATION: "true",
-            vocabulary.WORK_ANNOTATION: work,
-            vocabulary.NODE_SELECTOR_ANNOTATION: placement.node_selector_annotation(
-                vc.required_selector
-            ),
-        }
-    )
+    labels, annotations = metadata_map(obj, "labels"), metadata_map(obj, "annotations")
+    labels[vocabulary.CLUSTER_LABEL] = vc.name
+    labels[vocabulary.NAMESPACE_LABEL] = namespace
+    labels[vocabulary.AGENT_LABEL] = agent_name
+    selector = placement.node_selector_annotation(vc.required_selector)
+    annotations[vocabulary.CREATED_BY_AGENT_ANNOTATION] = "true"
+    annotations[vocabulary.WORK_ANNOTATION] = work
+    annotations[vocabulary.NODE_SELECTOR_ANNOTATION] = selector

@@ -35,16 +35,10 @@ from karmada_vc_agent.model.objects import (
     uid_of,
 )
 from karmada_vc_agent.model.virtual_cluster import (
-    BYTES_BOUND,
-    HOST_BYTES_BOUND,
-    KINDS_BOUND,
-    MANIFESTS_BOUND,
-    SHARED_OBJECTS_BOUND,
-    WORKS_BOUND,
     Bounds,
     VirtualCluster,
 )
-from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, WITH_PODS, WORK_ANNOTATION, WorkShape
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, WITH_PODS, WORK_ANNOTATION
 from karmada_vc_agent.translation.guards import HOLDERS
 from karmada_vc_agent.translation.kind_policy import Code, Refusal
 from karmada_vc_agent.translation.namespace_defaults import DEFAULT_KINDS, POD_SECURITY_LABEL

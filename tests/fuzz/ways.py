@@ -35,7 +35,7 @@ from karmada_vc_agent.cluster.virtual_clusters import (
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.feature_list import CONFIG
-from karmada_vc_agent.interpretation import interpreter, user_hooks
+from karmada_vc_agent.interpretation import user_hooks
 from karmada_vc_agent.interpretation.user_hooks import (
     INTERPRET_HEALTH,
     INTERPRET_STATUS,
@@ -79,7 +79,7 @@ from karmada_vc_agent.work.works import (
     namespaces_used,
     ordinals,
 )
-from tests.fakes import objects
+from tests.fakes import built_in_rules, objects
 from tests.fakes.planned import at_once, plan_apply, plan_release, plan_share
 from tests.fuzz import hostile, samples
 from tests.fuzz.shapes import ClusterShape, ServiceShape, WebhooksShape, WorkShape
@@ -223,7 +223,7 @@ def _read_host_object(value: Any) -> None:
     ownership.is_managed(live)
     server_changes.reassigned_ports(live)
     apply_plan.plan_leave(live, "branch-a")
-    for ask in (interpreter.reflect_status, interpreter.interpret_health):
+    for ask in (built_in_rules.reflect_status, built_in_rules.interpret_health):
         try:
             answer = ask(virtual)
         except InterpretationError:
@@ -239,8 +239,8 @@ def _plan(live: Object) -> None:
     desired = _DESIRED
     for plan in (plan_apply, plan_release):
         try:
-            plan(desired, live, interpreter.retain)
-            plan(live, desired, interpreter.retain)
+            plan(desired, live, built_in_rules.retain)
+            plan(live, desired, built_in_rules.retain)
         except (InterpretationError, apply_plan.ForeignError):
             continue
     plan_share(desired, live, "branch-a")

@@ -9,12 +9,7 @@ from karmada_vc_agent.access.templates import cel_list
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import SHARED, STRICT, Guard
 from karmada_vc_agent.model.vocabulary import BALANCER_POOL_LABEL
-from karmada_vc_agent.translation.guards import (
-    DNS_NAMES,
-    LOAD_BALANCER_KEYS,
-    NETWORK_SOURCES,
-    POD_ADDRESSES,
-)
+from karmada_vc_agent.translation.guards import ANNOTATIONS, NETWORK_SOURCES
 from tests.fakes.objects import virtual_cluster
 
 ALL = {
@@ -118,8 +113,8 @@ def test_each_rule_names_the_virtual_clusters_that_it_holds_and_no_others() -> N
 def test_annotations_are_those_that_works_are_refused() -> None:
     spec = policy(*ALL)
     address = rule_about(spec, Guard.LOAD_BALANCER_ADDRESSES)["expression"]
-    assert cel_list(LOAD_BALANCER_KEYS) in address
-    assert cel_list(DNS_NAMES) in rule_about(spec, Guard.EXTERNAL_DNS)["expression"]
+    assert cel_list(ANNOTATIONS["load_balancer_keys"]) in address
+    assert cel_list(ANNOTATIONS["dns_names"]) in rule_about(spec, Guard.EXTERNAL_DNS)["expression"]
 
 
 def test_an_external_name_may_name_its_own_namespace_or_another_by_the_template() -> None:
@@ -145,7 +140,10 @@ def test_pods_are_held_to_their_own_rules_and_services_to_theirs() -> None:
     volumes = rule_about(spec, Guard.NETWORK_VOLUMES)["expression"]
     assert volumes.startswith("!(request.resource.resource == 'pods' && variables.cluster in")
     assert all(f"has(v.{source})" in volumes for source in NETWORK_SOURCES)
-    assert cel_list(POD_ADDRESSES) in rule_about(spec, Guard.POD_ADDRESSES)["expression"]
+    assert (
+        cel_list(ANNOTATIONS["pod_addresses"])
+        in rule_about(spec, Guard.POD_ADDRESSES)["expression"]
+    )
     assert "'services'" not in rule_about(spec, Guard.EXTERNAL_DNS)["expression"]
     assert "'pods'" not in rule_about(policy(*ALL), Guard.EXTERNAL_DNS)["expression"]
     assert len(pod_limits(PolicyOwner("agent", "agents", "user"))["validations"]) == 2
@@ -159,7 +157,7 @@ def test_routes_are_held_to_what_they_may_say_of_hosts_names_and_addresses() -> 
     assert len(spec["validations"]) == 4  # for all: addresses, and configuration of proxies
     whole = spec_of(replace(owner, held=tuple(sorted(ALL))), "shared-routes")
     assert len(whole["validations"]) == 7
-    assert cel_list(DNS_NAMES) in rule_about(whole, Guard.EXTERNAL_DNS)["expression"]
+    assert cel_list(ANNOTATIONS["dns_names"]) in rule_about(whole, Guard.EXTERNAL_DNS)["expression"]
 
 
 def test_owner_of_a_namespace_is_on_its_label() -> None:

@@ -128,5 +128,5 @@ def test_each_table_of_kinds_is_on_the_page() -> None:
 
 
 def test_check_that_nothing_opens_is_of_both_profiles() -> None:
-    (volume, *_) = BY_KIND[vocabulary.PERSISTENT_VOLUME]
-    assert check_sentence((volume[0], {})).endswith(": in both profiles")
+    (recycled, *_) = BY_KIND[vocabulary.PERSISTENT_VOLUME]
+    assert check_sentence(recycled).endswith(": in both profiles")

@@ -421,72 +421,13 @@ def test_quantities_are_counted_as_kubernetes_counts(call: str, expected: object
         "kube.getResourceQuantity('-1')",
         "kube.getResourceQuantity()",
         "kube.getResourceQuantity('1', '2')",
-        "kube.accuratePodRequirements('x')",
-        "kube.accuratePodRequirements({}, {})",
-        "kube.getPodDependencies({})",
-        "kube.getPodDependencies({}, true)",
+        "kube.accuratePodRequirements({})",
+        "kube.getPodDependencies({}, 'shop')",
     ],
 )
 def test_a_wrong_argument_of_a_kube_function_is_an_error(call: str) -> None:
     with pytest.raises(HookError):
         reflect(f"{KUBE} return {{v = {call}}}")
-
-
-TEMPLATE = """{
-    metadata = {labels = {}},
-    spec = {
-        nodeSelector = {disk = 'ssd'}, serviceAccountName = 'runner',
-        tolerations = {{key = 'edge', operator = 'Exists'}},
-        imagePullSecrets = {{name = 'pull'}},
-        initContainers = {{name = 'i', resources = {requests = {cpu = '2'}}}},
-        containers = {
-            {name = 'a',
-             resources = {requests = {cpu = '250m'}, limits = {cpu = '1', memory = '1Gi'}},
-             envFrom = {{configMapRef = {name = 'env'}}, {secretRef = {name = 'key'}}}},
-            {name = 'b', resources = {requests = {cpu = 1, ['nvidia.com/gpu'] = '1', odd = '3'}},
-             env = {{name = 'E', valueFrom = {configMapKeyRef = {name = 'one', key = 'k'}}}}},
-        },
-        overhead = {memory = '64Mi'},
-        volumes = {
-            {name = 'c', configMap = {name = 'files'}}, {name = 's', secret = {secretName = 'tls'}},
-            {name = 'd', persistentVolumeClaim = {claimName = 'store'}},
-            {name = 'e', emptyDir = {}},
-            {name = 'p', projected = {sources = {{secret = {name = 'key'}}}}},
-        },
-    },
-}"""
-
-
-def test_pod_requirements_are_those_of_karmada() -> None:
-    answer = reflect(f"{KUBE} return kube.accuratePodRequirements({TEMPLATE})")
-    assert answer == {
-        "nodeClaim": {
-            "nodeSelector": {"disk": "ssd"},
-            "tolerations": [{"key": "edge", "operator": "Exists"}],
-        },
-        "resourceRequest": {"cpu": "2", "memory": "1088Mi", "nvidia.com/gpu": "1"},
-    }
-
-
-def test_a_pod_that_asks_nothing_has_no_requirements() -> None:
-    assert reflect(f"{KUBE} return {{v = type(kube.accuratePodRequirements({{}}))}}") == {
-        "v": "nil"
-    }
-
-
-def test_pod_dependencies_are_those_of_karmada() -> None:
-    answer = reflect(f"{KUBE} return {{v = kube.getPodDependencies({TEMPLATE}, nil)}}")
-    found = [(item["kind"], item["namespace"], item["name"]) for item in answer["v"]]
-    assert found == [
-        ("ConfigMap", "default", "env"),
-        ("ConfigMap", "default", "files"),
-        ("ConfigMap", "default", "one"),
-        ("Secret", "default", "key"),
-        ("Secret", "default", "pull"),
-        ("Secret", "default", "tls"),
-        ("ServiceAccount", "default", "runner"),
-        ("PersistentVolumeClaim", "default", "store"),
-    ]
 
 
 def test_utc_is_the_zone_of_a_date_with_an_exclamation_mark() -> None:

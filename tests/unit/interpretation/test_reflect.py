@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.interpretation import interpreter
 from karmada_vc_agent.interpretation.user_hooks import InterpretationError
 from karmada_vc_agent.model.objects import Object
+from tests.fakes import built_in_rules
 
 GENERATION = "resourcetemplate.karmada.io/generation"
 WORKLOADS = ["Deployment", "ReplicaSet", "DaemonSet", "StatefulSet"]
@@ -41,7 +41,7 @@ def _live(api_version: str, kind: str, status: Any, **fields: Any) -> Object:
 
 def _reflected(live: Object) -> Object | None:
     before = copy.deepcopy(live)
-    reflected = interpreter.reflect_status(live)
+    reflected = built_in_rules.reflect_status(live)
     assert live == before, "the input was changed"
     return reflected
 
@@ -130,7 +130,7 @@ def test_a_workload_without_an_integer_template_generation_fails(
     live = _live("apps/v1", kind, FULL_STATUS)
     live["metadata"]["annotations"] = {} if text is None else {GENERATION: text}
     with pytest.raises(InterpretationError, match="invalid syntax") as failed:
-        interpreter.reflect_status(live)
+        built_in_rules.reflect_status(live)
     assert (failed.value.level, failed.value.operation) == ("native", "InterpretStatus")
 
 

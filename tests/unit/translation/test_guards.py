@@ -10,11 +10,10 @@ from karmada_vc_agent.model.virtual_cluster import GUARDS_IN_BOTH, SHARED, STRIC
 from karmada_vc_agent.model.vocabulary import GATEWAY_GROUP
 from karmada_vc_agent.translation.context import TranslationContext, TranslationSettings
 from karmada_vc_agent.translation.guards import (
+    ANNOTATIONS,
     BY_KIND,
     NETWORK_SOURCES,
     OWN_SOURCES,
-    POD_ADDRESSES,
-    PROXY_CALLS,
 )
 from karmada_vc_agent.translation.kind_policy import NAMED_GROUPS, Code, Refusal
 from karmada_vc_agent.translation.translate import HostObject, translate
@@ -163,9 +162,12 @@ GUARDED = [
     (Guard.LOAD_BALANCER_CLASSES, service(type="LoadBalancer", loadBalancerClass="x/theirs")),
     (Guard.NODE_PORTS, service(type="NodePort", ports=[{"port": 80, "nodePort": 30080}])),
     *((Guard.NETWORK_VOLUMES, pods({"name": "v", each: {}})) for each in NETWORK_SOURCES),
-    *((Guard.FOREIGN_ENDPOINTS, ingress(**{f"{NGINX}{end}": "x"})) for end in PROXY_CALLS),
+    *(
+        (Guard.FOREIGN_ENDPOINTS, ingress(**{f"{NGINX}{end}": "x"}))
+        for end in ANNOTATIONS["proxy_calls"]
+    ),
     (Guard.NETWORK_VOLUMES, pods({"name": "v", "inventedIn2030": {}})),
-    *((Guard.POD_ADDRESSES, pods(**{key: "192.0.2.1"})) for key in POD_ADDRESSES),
+    *((Guard.POD_ADDRESSES, pods(**{key: "192.0.2.1"})) for key in ANNOTATIONS["pod_addresses"]),
     (Guard.POD_ADDRESSES, pods(**{"net.edge.ovn.kubernetes.io/ip_address": "192.0.2.1"})),
     (
         Guard.NETWORK_VOLUMES,
@@ -501,4 +503,4 @@ def test_kinds_inside_an_edge_application_have_the_scope_that_the_host_serves(
 
 def test_groups_with_guards_are_not_unknown_ones() -> None:
     missing = {kind.group for kind in BY_KIND} - NAMED_GROUPS
-    assert missing == set(), "Strict refuses their kinds; add them to _INSIDE of kind_policy.py"
+    assert missing == set(), "Strict refuses their kinds; add them to groups_inside of kind_policy.yaml"

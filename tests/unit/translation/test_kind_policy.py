@@ -4,7 +4,8 @@ import pytest
 
 from karmada_vc_agent.model.objects import Object, parse_api_version
 from karmada_vc_agent.translation import kind_policy
-from karmada_vc_agent.translation.kind_policy import Code, Policy, RefusedError
+from karmada_vc_agent.translation.kind_policy import Code, Policy, Refusal
+from karmada_vc_agent.translation.translate import translate
 from tests.unit.translation import given
 
 REFUSED_NAMESPACED = [
@@ -189,9 +190,6 @@ def test_kinds_of_systems_are_the_hosts_to_define(group: str, is_hosts: bool) ->
         "metadata": {"name": f"widgets.{group}"},
         "spec": {"group": group},
     }
-    if not is_hosts:
-        kind_policy.refuse_forbidden(manifest, namespaced=False)
-        return
-    with pytest.raises(RefusedError) as caught:
-        kind_policy.refuse_forbidden(manifest, namespaced=False)
-    assert caught.value.refusal.path == "spec.group"
+    result = translate(manifest, False, given.context())
+    assert isinstance(result, Refusal) == is_hosts
+    assert not is_hosts or getattr(result, "path", "") == "spec.group"

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.interpretation import interpreter
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.work.rules import apply_plan
 from karmada_vc_agent.work.rules.apply_plan import ForeignError
+from tests.fakes import built_in_rules
 from tests.fakes.planned import plan_apply, plan_release
 
 MANAGED_LABELS = "resourcetemplate.karmada.io/managed-labels"
@@ -150,14 +150,14 @@ def test_a_service_with_its_host_address_is_kept() -> None:
     desired = _desired(kind="Service", data=None, spec={"ports": [{"port": 80}]})
     live = _live(desired)
     live["spec"] = {**desired["spec"], "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]}
-    assert plan_apply(desired, live, interpreter.retain) is None
+    assert plan_apply(desired, live, built_in_rules.retain) is None
 
 
 def test_a_changed_service_keeps_its_host_address() -> None:
     desired = _desired(kind="Service", data=None, spec={"ports": [{"port": 80}]})
     live = _live(desired)
     live["spec"] = {"ports": [{"port": 81}], "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]}
-    plan = plan_apply(desired, live, interpreter.retain)
+    plan = plan_apply(desired, live, built_in_rules.retain)
     assert plan is not None
     assert plan["spec"] == {"ports": [{"port": 80}], "clusterIP": "10.0.0.1"}
 
@@ -166,7 +166,7 @@ def test_a_deployment_whose_revision_the_host_counts_is_kept() -> None:
     desired = _desired(apiVersion="apps/v1", kind="Deployment", data=None, spec={"replicas": 1})
     live = _live(desired) | {"status": {"replicas": 1}}
     live["metadata"]["annotations"]["deployment.kubernetes.io/revision"] = "2"
-    assert plan_apply(desired, live, interpreter.retain) is None
+    assert plan_apply(desired, live, built_in_rules.retain) is None
 
 
 def test_planning_does_not_change_its_input() -> None:

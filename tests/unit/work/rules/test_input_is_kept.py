@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karmada_vc_agent.interpretation import interpreter
 from karmada_vc_agent.interpretation.user_hooks import InterpretationError
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.work.rules import apply_plan
 from karmada_vc_agent.work.rules.server_changes import prune
+from tests.fakes import built_in_rules
 from tests.fakes.planned import plan_apply, plan_release
 
 FIELDS = [
@@ -96,11 +96,11 @@ def test_no_rule_changes_its_input(pair: tuple[Object, Object]) -> None:
     before = copy.deepcopy(pair)
     for rule in (
         lambda: prune(live),
-        lambda: plan_apply(desired, live, interpreter.retain),
-        lambda: plan_release(desired, live, interpreter.retain),
+        lambda: plan_apply(desired, live, built_in_rules.retain),
+        lambda: plan_release(desired, live, built_in_rules.retain),
         lambda: apply_plan.needs_update(desired, live, "gen:1"),
-        lambda: interpreter.reflect_status(live),
-        lambda: interpreter.interpret_health(live),
+        lambda: built_in_rules.reflect_status(live),
+        lambda: built_in_rules.interpret_health(live),
     ):
         # The only errors that odd shapes may cause.
         with contextlib.suppress(InterpretationError, apply_plan.ForeignError):
@@ -116,11 +116,11 @@ def test_what_was_put_is_kept_the_next_time(pair: tuple[Object, Object]) -> None
     managed = {"resourcetemplate.karmada.io/managed-labels": ",".join(sorted(labels))}
     desired["metadata"]["annotations"] |= managed  # as Karmada keeps it: no more than its own
     try:
-        plan = plan_apply(desired, live, interpreter.retain)
+        plan = plan_apply(desired, live, built_in_rules.retain)
     except (InterpretationError, apply_plan.ForeignError):
         return
     if plan is not None:
-        assert plan_apply(desired, plan, interpreter.retain) is None
+        assert plan_apply(desired, plan, built_in_rules.retain) is None
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -131,4 +131,4 @@ def test_an_object_is_kept_as_it_is(kind: tuple[str, str]) -> None:
         "metadata": {"name": "x", "labels": {"karmada.io/managed": "true"}},
         "spec": {"replicas": 1},
     }
-    assert plan_apply(obj, obj, interpreter.retain) is None
+    assert plan_apply(obj, obj, built_in_rules.retain) is None
