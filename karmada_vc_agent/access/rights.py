@@ -10,6 +10,8 @@ from karmada_vc_agent.model.virtual_cluster import (
     CERT_ROTATION,
     ENDPOINT_SLICE_COLLECT,
     SERVICE_EXPORT,
+    SHARED,
+    Tenancy,
 )
 from karmada_vc_agent.model.vocabulary import (
     CLUSTER_READER,
@@ -52,7 +54,7 @@ class HostAccess:
     ceiling: what the agent may write in claimed namespaces. granted: the rules of TENANT_ROLES, by
     name; the agent writes them itself if it is confined (policy agent-confines). namespaced:
     without subresources. shared: cluster-scoped kinds to write. api_groups: approved ones, whose
-    kinds may be used before they are served. follows_kinds: whether it may use kinds added later,
+    kinds may be used before they are served. tenancy: with SHARED it may use kinds added later,
     within `virtual-cluster-admin`. bound_roles: that it binds beside those of Kubernetes. acts_as:
     (namespace, name) of the accounts of `applyAs`. dns_namespace: of CoreDNS. of_features: files of
     the package. gateway_callers: groups with all rights in a virtual cluster; None = no gateway.
@@ -66,7 +68,7 @@ class HostAccess:
     shared: tuple[Kind, ...] = ()
     api_groups: tuple[str, ...] = ()
     is_confined: bool = True
-    follows_kinds: bool = True
+    tenancy: Tenancy = SHARED
     bound_roles: tuple[str, ...] = ()
     acts_as: tuple[tuple[str, str], ...] = ()
     dns_namespace: str = ""
@@ -135,6 +137,7 @@ def _host_values(access: HostAccess) -> Values:
         "readable_kinds": _by_group(readable),
         "namespace": access.namespace,
         "shared_kinds": _by_group(access.shared),
+        "tenancy": access.tenancy,
         **{
             f"granted_{name.replace('-', '_')}": access.granted.get(name, ())
             for name in TENANT_ROLES.values()
@@ -146,7 +149,7 @@ def _bindable(access: HostAccess) -> Iterable[str]:
     """Return the ClusterRoles that the agent binds, each once."""
     tenants = (name for name in TENANT_ROLES.values() if name != NAMESPACE_ADMIN)
     bound = [namespace_role(access.agent), *tenants, *access.bound_roles]
-    if access.follows_kinds:
+    if access.tenancy == SHARED:
         bound.append(NAMESPACE_ADMIN)
     if access.gateway_callers is not None:
         bound += (NAMESPACE_ADMIN, CLUSTER_READER, gateway_accounts_role(access.agent))

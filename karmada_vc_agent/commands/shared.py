@@ -65,6 +65,8 @@ def _text(error: Exception) -> str:
         return f"{error.target} is not served now ({error.status}: {error}); try again later"
     if isinstance(error, ForbiddenError) and error.need is not None:
         return f"{error.server}: forbidden: the account used needs rule {error.need}"
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
     return str(error)
 
 

@@ -1,10 +1,7 @@
 """`karmada-vc-agent join`: its options, and how it runs."""
 
 import asyncio
-import os
-import re
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -35,6 +32,7 @@ from karmada_vc_agent.install import join_hub, leave_steps
 from karmada_vc_agent.install.apply_objects import IMAGE_FIELDS, Changes, apply_all, manifest_text
 from karmada_vc_agent.install.host_rights import (
     HostRights,
+    check_profile,
     described_on_host,
     grant_on_host,
     read_host,
@@ -57,30 +55,13 @@ _PRIVATE = 0o600
 
 
 def write_file(path: Path, text: str) -> bool:
-    """Write a file if its content differs; return whether it did. Raises CommandError."""
-    with _explained(path):
-        if path.exists() and path.read_text(errors="replace") == text:
-            path.chmod(_PRIVATE)
-            return False
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, _PRIVATE)
-        with os.fdopen(descriptor, "w") as stream:
-            # Before the content: an existing file may be readable by others.
-            os.fchmod(descriptor, _PRIVATE)
-            stream.truncate(0)
-            stream.write(text)
-    return True
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Return the path, what is wrong with it, and what to do."""
-    try:
-        yield
-    except OSError as error:
-        where = error.filename or path
-        problem = f"{where}: {error.strerror or error}"
-        advice = "choose an --output-dir that you may write to"
-        raise CommandError(f"{problem}; {advice}") from error
+    """Write a file if its content differs; return whether it did. Raises OSError."""
+    is_same = path.exists() and path.read_text(errors="replace") == text
+    path.touch(_PRIVATE)
+    path.chmod(_PRIVATE)  # before the content: an existing file may be readable by others
+    if not is_same:
+        path.write_text(text)
+    return not is_same
 
 
 KUBECONFIG_FILE = "hub.kubeconfig"
@@ -91,7 +72,7 @@ async def write_manifests(
 ) -> None:
     """Print the manifests, or write them to files. Raises KubeError, CommandError, OSError."""
     if hub is not None and hub.is_admin:  # a bootstrap token's user cannot read any of this
-        await join_hub.check_hub(plan, hub.client, uid)
+        await join_hub.check_hub(hub.client, plan.access, plan.namespace, uid)
         role = await join_hub.hub_role(hub.client, plan.access.agent)
         plan = replace(plan, access=join_hub.with_host_of(role, plan.access))
     folder, kubeconfig = plan.directory, ""
@@ -109,18 +90,23 @@ async def write_manifests(
 
 
 async def rights_for(plan: JoinPlan, host: ApiClient) -> tuple[HostRights, ServedApis]:
-    """Return what is to exist on this host, and what it serves. Raises KubeError."""
+    """Return what is to exist on this host, and what it serves.
+
+    Raises KubeError, ConfigError for a profile that is not the host's, CommandError.
+    """
     served, installed = await read_host(host, plan.access.agent)
+    is_served = VALIDATING in served_versions(served)
+    if plan.applies and plan.config.install_policies and not (is_served or plan.unconfined):
+        raise CommandError(_UNCONFINED)
+    await check_profile(host, plan.access.agent, plan.config.tenancy)
     described = await described_on_host(host, plan.config)
     return plan.rights(served, installed, described), served
 
 
 async def _kubeconfig(plan: JoinPlan, folder: Path, hub: Hub, host: ApiClient | None) -> str:
     """Return the agent's kubeconfig: the one in the folder or on the host while it is good."""
-    installed = ""
-    if (path := folder / KUBECONFIG_FILE).exists():
-        with _explained(path):
-            installed = path.read_text(errors="replace")
+    path = folder / KUBECONFIG_FILE
+    installed = path.read_text(errors="replace") if path.exists() else ""
     if host is not None and not installed:
         installed = await join_hub.installed_kubeconfig(host, plan.namespace)
     return await join_hub.agent_kubeconfig(plan, hub, installed, Changes(plan.say))
@@ -144,27 +130,18 @@ async def _text(plan: JoinPlan, side: str, kubeconfig: str, host: ApiClient | No
         host_bindings(rights.access),
         workload_objects(replace(rights.install, kubeconfig=kubeconfig)),
     )
-    head = _host_head(plan, kubeconfig, is_host_read=host is not None)
+    notes = {
+        "For the host: account, rights and policies of the agent, and the agent itself.": True,
+        "Made for Kubernetes 1.34 without the names of an earlier join; with --kubeconfig, join "
+        "reads what the host serves and keeps them.": host is None,
+        f"Still needed: Secret karmada-kubeconfig in {plan.namespace}, the agent's kubeconfig for "
+        "the hub; --apply and --output-dir have it signed.": not kubeconfig,
+        f"Still needed: ConfigMap {plan.access.agent} in {plan.namespace} with agent.yaml.": (
+            not plan.settings
+        ),
+    }
+    head = "\n".join(note for note, is_needed in notes.items() if is_needed)
     return manifest_text(chain.from_iterable(parts), host_reasons(rights.access), head)
-
-
-def _host_head(plan: JoinPlan, kubeconfig: str, *, is_host_read: bool) -> str:
-    lines = [
-        "For the host: account, rights and admission policies of the agent, and the agent itself."
-    ]
-    if not is_host_read:
-        lines.append(
-            "Made for Kubernetes 1.34; with --kubeconfig, join reads what the host serves."
-        )
-    if not is_host_read and plan.config.has_open_names:
-        lines.append("Has no names of an earlier join; with --kubeconfig, join keeps them.")
-    if not kubeconfig:
-        what = f"Secret karmada-kubeconfig in {plan.namespace}, the agent's kubeconfig for the hub"
-        lines.append(f"Still needed: {what}; --apply and --output-dir have it signed.")
-    if not plan.settings:
-        what = f"ConfigMap {plan.access.agent} in {plan.namespace} with agent.yaml"
-        lines.append(f"Still needed: {what}.")
-    return "\n".join(lines)
 
 
 _WORKS_WIDE = (
@@ -180,8 +157,8 @@ _UNCONFINED = (
 async def run_join(plan: JoinPlan) -> None:
     """Join as planned. Raises KubeError, CommandError, ConfigError, OSError."""
     if plan.directory is not None:
-        with _explained(plan.directory):  # before the hub signs what could not be stored
-            plan.directory.mkdir(parents=True, exist_ok=True)
+        # Before the hub signs what could not be stored.
+        plan.directory.mkdir(parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
         host = None
         if plan.kubeconfig or (plan.applies and HOST in plan.sides):
@@ -204,10 +181,10 @@ async def run_join(plan: JoinPlan) -> None:
 async def _apply(plan: JoinPlan, hub: Hub | None, host: ApiClient | None, uid: str) -> None:
     """Check both sides, then write. host: None = that side is left alone."""
     changes = Changes(plan.say, is_dry=plan.is_dry)
-    checked = await _check_host(plan, host) if host is not None else None
+    checked = await rights_for(plan, host) if host is not None else None
     if hub is not None and HUB in plan.sides:
         async with join_hub.administrator_of(plan, hub) as administrator:
-            await join_hub.check_hub(plan, administrator, uid)
+            await join_hub.check_hub(administrator, plan.access, plan.namespace, uid)
             await join_hub.grant_on_hub(administrator, plan.access, changes)
     if host is not None and checked is not None:
         await _install(plan, hub, host, *checked, changes)
@@ -217,18 +194,6 @@ async def _apply(plan: JoinPlan, hub: Hub | None, host: ApiClient | None, uid: s
     plan.say("Joined" if changes.count else "Nothing to change")
     if host is not None and not plan.settings:
         plan.say(f"Still to create: ConfigMap {plan.namespace}/{plan.access.agent} with agent.yaml")
-
-
-async def _check_host(plan: JoinPlan, host: ApiClient) -> tuple[HostRights, ServedApis]:
-    """Do the preflight checks on the host; return what it is to have, and what it serves.
-
-    Raises CommandError, KubeError.
-    """
-    rights, served = await rights_for(plan, host)
-    is_served = VALIDATING in served_versions(served)
-    if plan.config.install_policies and not is_served and not plan.unconfined:
-        raise CommandError(_UNCONFINED)
-    return rights, served
 
 
 async def _install(
@@ -478,45 +443,28 @@ def _check_names(names: tuple[str, ...]) -> None:
 
 def _check_texts(options: dict[str, Any]) -> None:
     """Reject values that would grant nothing, or keep the agent from running."""
-    for option, key, pattern, what in _TEXTS:
-        given = options[key]
-        for text in (given,) if isinstance(given, str) else given:
-            if not pattern.fullmatch(text):
-                raise _wrong(option, f'"{text}" is not {what}')
+    for option, texts in (
+        ("--scheduler", options["schedulers"]),
+        ("--approve-api-group", options["api_groups"]),
+        ("--image", (options["image"] or IMAGE,)),
+    ):
+        for text in texts:
+            if not text or " " in text:
+                raise _wrong(option, f'"{text}" is empty or has a space')
     server = options["karmada_server"]
     if server and not is_http_url(server):
         raise _wrong("--karmada-server", f'"{server}" is not a valid http(s) URL')
 
 
-_TEXTS = (
-    ("--scheduler", "schedulers", re.compile(r"\S+"), "a user name, such as system:kube-scheduler"),
-    (
-        "--approve-api-group",
-        "api_groups",
-        re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?"),
-        "an API group, such as apps.example.com",
-    ),
-    (
-        "--image",
-        "image",
-        re.compile(r"\S*"),
-        "an image, such as registry.example/karmada-vc-agent:1",
-    ),
-)
-"""Option, its key, the pattern that each of its values must match, and what a value is."""
-
-
 def _controllers(text: str) -> tuple[str, ...]:
     """Parse `*`, `foo` and `-foo`, as in Karmada's flag; return the optional controllers meant."""
-    words = [word.strip() for word in text.split(",") if word.strip()]
+    words = {word.strip() for word in text.split(",")} - {""}
     optional = set(OPTIONAL_CONTROLLERS)
-    unknown = {word.removeprefix("-") for word in words} - optional - {"*"}
-    if unknown:
-        names = ", ".join(OPTIONAL_CONTROLLERS)
-        raise _wrong(
-            "--controllers", f'"{min(unknown)}" is not an optional controller; these are: {names}'
-        )
-    running = optional if "*" in words else optional & set(words)
+    if unknown := {word.removeprefix("-") for word in words} - optional - {"*"}:
+        these = f"these are: {', '.join(OPTIONAL_CONTROLLERS)}"
+        problem = f'"{min(unknown)}" is not an optional controller; {these}'
+        raise _wrong("--controllers", problem)
+    running = optional if "*" in words else optional & words
     return tuple(sorted(running - {word[1:] for word in words if word.startswith("-")}))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from karmada_vc_agent.access.rights import named_clusters
+from karmada_vc_agent.access.rights import MANAGED, named_clusters
 from karmada_vc_agent.cluster.host_objects import unlabel_nodes
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, host_id
 from karmada_vc_agent.commands import shared
@@ -17,13 +17,10 @@ from karmada_vc_agent.commands.shared import CommandError, one_line_errors, wait
 from karmada_vc_agent.config.checks import cluster_name_problem
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.feature_list import FEATURES
-from karmada_vc_agent.install import join_hub, leave_steps
+from karmada_vc_agent.install import join_hub
 from karmada_vc_agent.install.apply_objects import Changes, find, path_of
 from karmada_vc_agent.install.host_rights import (
     BINDINGS,
-    ROLES,
-    bindings_of,
-    labelled_roles,
     prune,
     rbac_objects,
     remove_gateway,
@@ -37,6 +34,7 @@ from karmada_vc_agent.install.leave_steps import (
     HostCleaner,
     Leaving,
     Say,
+    bindings_to,
     check_exists,
     check_ours,
     claimants,
@@ -45,21 +43,28 @@ from karmada_vc_agent.install.leave_steps import (
     clean_host,
     delete_present,
     describe,
+    leading,
     obstacle_in,
+    preserve_works,
     recorded_state,
+    remember_left,
+    take_rights,
+    wait_deleted,
+    works_of,
 )
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import NotFoundError, NotServedError, UnreachableError
 from karmada_vc_agent.kube.kubeconfig import find_credentials, read_kubeconfig
 from karmada_vc_agent.kube.transport import Credentials
-from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, maps_at
+from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of
 from karmada_vc_agent.model.quantity import parse_duration_s
 from karmada_vc_agent.model.user_text import listed
 from karmada_vc_agent.model.vocabulary import (
     AGENT_LABEL,
     ALLOW_ADOPTION_ANNOTATION,
     CLUSTER_LABEL,
+    CLUSTER_READER,
     HOST_ANNOTATION,
     MEMBERSHIP_LABEL,
     RBAC_API,
@@ -71,21 +76,20 @@ from karmada_vc_agent.work.rules.ownership import is_orphan, namespaces_needed
 
 _RBAC_PATH = f"/apis/{RBAC_API}"
 _OF_KUBERNETES = frozenset(("default", "kube-system", "kube-public", "kube-node-lease"))
-_MANAGED_LABEL = "app.kubernetes.io/managed-by"
 
 
 async def check_last(
-    leaving: Leaving,
-    hub: ApiClient | None,
-    host: ApiClient | None,
-    host_uid: str,
+    leaving: Leaving, hub: ApiClient | None, host: ApiClient | None, host_uid: str
 ) -> None:
     """Refuse to remove an agent of another host, or one with other virtual clusters.
 
     hub, host: None = it does not answer. Raises CommandError, KubeError.
     """
-    if hub is not None:
-        await _check_host(leaving, hub, host_uid)
+    role = await hub_role(hub, leaving.agent) if hub is not None else {}
+    marked = annotations_of(role).get(HOST_ANNOTATION, "")
+    if host_uid and marked and marked != host_id(host_uid):
+        problem = f'the roles of agent "{leaving.agent}" on the hub are of an agent on another host'
+        raise CommandError(f"{problem}; nothing was changed")
     left = await clusters_left(leaving, hub, host)
     if others := [name for name in left if name != leaving.cluster]:
         raise CommandError(
@@ -138,22 +142,13 @@ async def clusters_left(
     """Return the virtual clusters that the agent still has, sorted."""
     names: set[str] = set()
     if host is not None:
-        names = {
-            claim.cluster for _, claim in await claimed(host, f"{AGENT_LABEL}={leaving.agent}")
-        }
+        claims = await claimed(host, f"{AGENT_LABEL}={leaving.agent}")
         records = (await recorded_state(host, leaving.namespace, leaving.agent)).clusters()
+        names = {claim.cluster for _, claim in claims}
         names |= {name for name, record in records.items() if not record.has_left}
     if hub is not None:
         names |= set(named_clusters(await hub_role(hub, leaving.agent)))
     return sorted(names)
-
-
-async def _check_host(leaving: Leaving, hub: ApiClient, host_uid: str) -> None:
-    """Refuse roles on the hub of an agent of the same name on another host."""
-    marked = annotations_of(await hub_role(hub, leaving.agent)).get(HOST_ANNOTATION, "")
-    if host_uid and marked and marked != host_id(host_uid):
-        problem = f'the roles of agent "{leaving.agent}" on the hub are of an agent on another host'
-        raise CommandError(f"{problem}; nothing was changed")
 
 
 async def _purge_host(leaving: Leaving, host: ApiClient, say: Say) -> None:
@@ -165,41 +160,39 @@ async def _purge_host(leaving: Leaving, host: ApiClient, say: Say) -> None:
         await delete_present(host, path_of(obj), say)
     changes = Changes(say)
     await remove_gateway(host, leaving.agent, leaving.namespace, changes)
-    await prune(host, leaving.agent, (), changes, BINDINGS, claimed=True)
+    await prune(host, leaving.agent, (), changes, claimed=True)
     await remove_policies(host, await Discovery(host).refresh(), leaving.agent, changes)
-    await _report_accounts(host, leaving, say)
-    await prune(host, leaving.agent, (), changes, ROLES, claimed=True)
-    for name in TENANT_ROLES.values():
-        await _delete_common_role(host, name, say)
+    if not await rbac_objects(host, "ClusterRole", AGENT_LABEL):
+        await _delete_common_roles(host, say)
     await _unmark(host, leaving, say)
     await _delete_records(host, leaving, say)
-    await _delete_namespace(host, leaving, say)
-
-
-async def _report_accounts(host: ApiClient, leaving: Leaving, say: Say) -> None:
-    """Name the accounts of `applyAs` elsewhere: `join` does not mark those that it creates."""
-    for role in await labelled_roles(host, leaving.agent, "Role"):
-        space = role["metadata"]["namespace"]
-        for rule in maps_at(role, "rules"):
-            if "impersonate" in rule["verbs"] and space != leaving.namespace:
-                for name in rule.get("resourceNames") or ():
-                    say(f"host: ServiceAccount {space}/{name} stays; delete it if it is not used")
-
-
-async def _delete_common_role(host: ApiClient, name: str, say: Say) -> None:
-    """Delete a ClusterRole of tenants with the last agent, unless a binding refers to it."""
-    path = f"{_RBAC_PATH}/clusterroles/{name}"
-    live = await find(host, path)
-    if live is None or _MANAGED_LABEL not in labels_of(live):
+    path = f"{NAMESPACES_PATH}/{leaving.namespace}"
+    if leaving.namespace in _OF_KUBERNETES or await find(host, path) is None:
         return
-    if await rbac_objects(host, "ClusterRole", AGENT_LABEL):
-        return
-    for binding in await bindings_of(host, name):
-        metadata = binding["metadata"]
-        where = f"{metadata.get('namespace') or 'the cluster'} by {metadata['name']}"
-        say(f"host: ClusterRole {name} stays: it is bound in {where}")
-        return
-    await delete_present(host, path, say)
+    text = "{} {} in it does not belong to the agent"
+    if obstacle := await obstacle_in(host, leaving.namespace, "", text):
+        say(f"host: namespace {leaving.namespace} stays: {obstacle}")
+    else:
+        await delete_present(host, path, say)
+
+
+async def _delete_common_roles(host: ApiClient, say: Say) -> None:
+    """Delete the ClusterRoles that agents share, unless a binding refers to them."""
+    bindings = [each for kind in BINDINGS for each in await rbac_objects(host, kind)]
+    bound = {
+        each["roleRef"]["name"]: each["metadata"]
+        for each in bindings
+        if dig(each, "roleRef", "kind") == "ClusterRole"
+    }
+    for name in (*TENANT_ROLES.values(), CLUSTER_READER):
+        path = f"{_RBAC_PATH}/clusterroles/{name}"
+        if not labels_of(await find(host, path) or {}).items() >= MANAGED.items():
+            continue
+        if binding := bound.get(name):
+            where = f"{binding.get('namespace') or 'the cluster'} by {binding['name']}"
+            say(f"host: ClusterRole {name} stays: it is bound in {where}")
+        else:
+            await delete_present(host, path, say)
 
 
 async def _unmark(host: ApiClient, leaving: Leaving, say: Say) -> None:
@@ -211,8 +204,7 @@ async def _unmark(host: ApiClient, leaving: Leaving, say: Say) -> None:
         if not await claimants(host, name)  # else another agent's by now
     ]
     if cleaned := sum([await unlabel_nodes(host, name) for name in names]):
-        nodes = "1 node" if cleaned == 1 else f"{cleaned} nodes"
-        say(f"host: removed label {MEMBERSHIP_LABEL} from {nodes}")
+        say(f"host: removed label {MEMBERSHIP_LABEL} from {cleaned} nodes")
     for namespace in (await host.get(NAMESPACES_PATH)).get("items") or ():
         if annotations_of(namespace).get(ALLOW_ADOPTION_ANNOTATION) in names:
             name = namespace["metadata"]["name"]
@@ -237,21 +229,8 @@ async def _delete_records(host: ApiClient, leaving: Leaving, say: Say) -> None:
             await delete_present(host, f"{accounts}/{own}", say)
 
 
-async def _delete_namespace(host: ApiClient, leaving: Leaving, say: Say) -> None:
-    """Delete the agent's namespace if nothing of others is in it."""
-    path = f"{NAMESPACES_PATH}/{leaving.namespace}"
-    if leaving.namespace in _OF_KUBERNETES or await find(host, path) is None:
-        return
-    text = "{} {} in it does not belong to the agent"
-    if obstacle := await obstacle_in(host, leaving.namespace, "", text):
-        say(f"host: namespace {leaving.namespace} stays: {obstacle}")
-    else:
-        await delete_present(host, path, say)
-
-
 PROBE_S = 10.0
 _say: Say = click.echo
-_HAD_LEFT = "had left before; nothing was left to remove"
 
 
 async def run_leave(leaving: Leaving, hub_at: Credentials, host_at: Credentials) -> None:
@@ -259,12 +238,10 @@ async def run_leave(leaving: Leaving, hub_at: Credentials, host_at: Credentials)
     async with _connect(leaving, hub_at, host_at) as (hub, host, uid):
         if host is not None and await HostCleaner(host, leaving, _say).namespaces():
             leaving = replace(leaving, claims_user=await claims_user(host, leaving.agent))
-        cluster = await _check(leaving, hub, host, uid)
-        had_left = host is not None and await leave_steps.has_left(host, leaving)
+        is_on_hub = await _check(leaving, hub, host, uid)
         question = f"Remove virtual cluster {leaving.cluster}"
         if hub is not None:
-            bindings = await leave_steps.bindings_to(hub, leaving.cluster)
-            warn(leaving, bindings, is_on_hub=cluster is not None)
+            warn(leaving, await bindings_to(hub, leaving.cluster), is_on_hub=is_on_hub)
             question += f" and agent {leaving.agent}" if leaving.purges else ""
         else:
             question += " from the host only"
@@ -273,18 +250,15 @@ async def run_leave(leaving: Leaving, hub_at: Credentials, host_at: Credentials)
         _report_rest(leaving, hub, host)
         if hub is None:
             return
-        had_left = had_left and cluster is None
-        _say(f"{leaving.cluster} {_HAD_LEFT if had_left else 'has left'}")
+        _say(f"{leaving.cluster} has left")
         if leaving.purges:
             await purge(leaving, hub, host, _say)
         elif host is not None:
             await report_agent(leaving, hub, host, _say)
 
 
-async def _check(
-    leaving: Leaving, hub: ApiClient | None, host: ApiClient | None, uid: str
-) -> Object | None:
-    """Check that the virtual cluster may leave; return its Cluster. uid: of the host."""
+async def _check(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None, uid: str) -> bool:
+    """Check that it may leave; return whether it has a Cluster. uid: of the host."""
     cluster = None
     if hub is not None:
         await check_karmada(hub)
@@ -295,30 +269,32 @@ async def _check(
         if leaving.purges:
             await check_last(leaving, hub, host, uid)
     await check_exists(leaving, cluster, hub, host)
-    return cluster
+    return cluster is not None
 
 
 async def _leave(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None) -> None:
     """Remove the virtual cluster from hub and host; None = it does not answer."""
     name = leaving.cluster
-    lead = leave_steps.leading(hub, host, leaving, _say) if host else nullcontext(False)
+    lead = leading(hub, host, leaving, _say) if host else nullcontext(False)
     async with lead as is_served:
         if host is not None:
-            await leave_steps.remember_left(host, leaving, _say)
+            await remember_left(host, leaving, _say)
         if hub is not None:
             if is_served and leaving.preserve:
-                await leave_steps.preserve_works(hub, name, _say)
-            await leave_steps.delete_cluster(hub, name, _say)
+                await preserve_works(hub, name, _say)
+            with suppress(NotFoundError):  # it sets the deletionTimestamp
+                await hub.delete(f"{CLUSTERS_PATH}/{name}")
+                _say(f"hub: Cluster {name} is being deleted")
         if host is not None and not is_served:
             await clean_host(host, leaving, _say)
         if hub is not None:
-            await leave_steps.wait_deleted(hub, leaving, _say, releases=not is_served)
+            await wait_deleted(hub, leaving, _say, releases=not is_served)
         if host is not None:
             if is_served:  # the agent leaves what no Work created, such as `default`
                 await clean_host(host, leaving, _say, agent_releases=True)
             await give_up_policies(host, leaving, _say)
         if hub is not None:
-            await leave_steps.take_rights(hub, leaving, _say)
+            await take_rights(hub, leaving, _say)
 
 
 def _report_rest(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None) -> None:
@@ -337,9 +313,6 @@ def _report_rest(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None
         _say(f"Once it answers, run karmada-vc-agent leave {name} again")
 
 
-# --- purge ------------------------------------------------------------------------------
-
-
 async def run_purge(leaving: Leaving, hub_at: Credentials, host_at: Credentials) -> None:
     """Remove an agent without virtual clusters. Raises CommandError, KubeError."""
     async with _connect(leaving, hub_at, host_at) as (hub, host, uid):
@@ -348,9 +321,6 @@ async def run_purge(leaving: Leaving, hub_at: Credentials, host_at: Credentials)
         await check_last(leaving, hub, host, uid)
         _confirm(leaving, f"Remove agent {leaving.agent} and all that join created for it?")
         await purge(leaving, hub, host, _say)
-
-
-# --- prune ------------------------------------------------------------------------------
 
 
 async def run_prune(leaving: Leaving, hub_at: Credentials, host_at: Credentials) -> None:
@@ -368,39 +338,31 @@ async def run_prune(leaving: Leaving, hub_at: Credentials, host_at: Credentials)
 
 
 async def _prune(leaving: Leaving, hub: ApiClient, host: ApiClient) -> int:
+    """Remove what has no Work, or list it; return how many. Works are read after the objects."""
     name = leaving.cluster
     cluster = await find(hub, f"{CLUSTERS_PATH}/{name}")
-    if cluster is None:
+    if cluster is None or cluster["metadata"].get("deletionTimestamp"):
         command = f"karmada-vc-agent leave {name}"
-        _say(f"{name}: its Cluster is not on the hub; {command} removes everything it has")
-        return 0
-    if cluster["metadata"].get("deletionTimestamp"):
-        _say(f"{name}: its Cluster is being deleted on the hub, and everything it has with it")
+        _say(f"{name}: its Cluster is not on the hub, or ends; {command} removes all that it has")
         return 0
     check_ours(cluster, leaving, await join_hub.host_uid(host))
     user = await claims_user(host, leaving.agent) if leaving.is_sure else ""
     cleaner = HostCleaner(host, replace(leaving, claims_user=user), _say, agent_releases=True)
-    pruned = await _prune_objects(leaving, hub, cleaner)
-    return pruned + await _prune_namespaces(leaving, hub, cleaner)
-
-
-async def _prune_objects(leaving: Leaving, hub: ApiClient, cleaner: HostCleaner) -> int:
-    """Delete objects without a Work. The Works are read last: one may be created meanwhile."""
     objects = await cleaner.objects(await cleaner.namespaces())
-    works = {each["metadata"]["name"] for each in await leave_steps.works_of(hub, cleaner.cluster)}
+    works = {each["metadata"]["name"] for each in await works_of(hub, name)}
     orphans = [each for each in objects if is_orphan(each[1], works)]
     for each in orphans:
-        _say(f"{cleaner.cluster}: {'removing' if leaving.is_sure else 'orphaned'} {describe(each)}")
+        _say(f"{name}: {'removing' if leaving.is_sure else 'orphaned'} {describe(each)}")
         if leaving.is_sure:
             await cleaner.delete(*each)
-    return len(orphans)
+    return len(orphans) + await _prune_namespaces(leaving, hub, cleaner)
 
 
 async def _prune_namespaces(leaving: Leaving, hub: ApiClient, cleaner: HostCleaner) -> int:
     """Delete or release claimed namespaces that no Work needs, unless others have objects there."""
 
     async def orphaned() -> dict[str, Object]:
-        works = await leave_steps.works_of(hub, cleaner.cluster)
+        works = await works_of(hub, cleaner.cluster)
         return await cleaner.orphaned_namespaces(namespaces_needed(works))
 
     pruned = 0
@@ -416,9 +378,6 @@ async def _prune_namespaces(leaving: Leaving, hub: ApiClient, cleaner: HostClean
             continue
         pruned += 1
     return pruned
-
-
-# --- output -----------------------------------------------------------------------------
 
 
 def warn(leaving: Leaving, bindings: Sequence[str], *, is_on_hub: bool) -> None:
@@ -447,10 +406,11 @@ def _confirm(leaving: Leaving, question: str) -> None:
 
 async def _answers(leaving: Leaving, client: ApiClient) -> bool:
     """Return whether a server answers. Raises CommandError if it does not, unless forced."""
-    path = CLUSTERS_PATH if client.name == "hub" else "/api/v1/namespaces/kube-system"
+    is_hub = client.name == "hub"
+    path = CLUSTERS_PATH if is_hub else "/api/v1/namespaces/kube-system"
     try:
         async with waiting(f"an answer from the {client.name}", PROBE_S):
-            await client.get(path, {"limit": "1"} if client.name == "hub" else None)
+            await client.get(path, {"limit": "1"} if is_hub else None)
     except NotServedError:
         return True  # not Karmada: reported later
     except (UnreachableError, TimeoutError) as error:

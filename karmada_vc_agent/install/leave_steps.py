@@ -74,7 +74,7 @@ from karmada_vc_agent.work.rules.ownership import (
 from karmada_vc_agent.work.shared_objects import SharedObjects
 from karmada_vc_agent.work.works import work_path
 
-POLL_S = 1.0
+POLL_S, LEAD_POLL_S = 1.0, 0.2
 LEAD_WITHIN_S = 25.0
 """A killed agent holds its Lease for 15 s; a holder after that is running."""
 SHOWN = 20
@@ -119,9 +119,6 @@ async def bindings_to(hub: ApiClient, cluster: str) -> list[str]:
     return targeting
 
 
-# --- leadership -------------------------------------------------------------------------
-
-
 async def is_served(hub: ApiClient, leaving: Leaving, process: str) -> bool:
     """Return whether an agent process renews the Lease of the Cluster. Raises KubeError."""
     if await find(hub, f"{CLUSTERS_PATH}/{leaving.cluster}") is None:
@@ -140,7 +137,7 @@ async def leading(
     that leads raises CommandError. An agent that was never installed needs no leadership.
     """
     alone = "no agent is running: cleaning up from here"
-    if await find(host, f"/api/v1/namespaces/{leaving.namespace}") is None:
+    if await find(host, f"{NAMESPACES_PATH}/{leaving.namespace}") is None:
         if hub is not None:
             say(alone)
         yield False
@@ -148,44 +145,34 @@ async def leading(
     process = f"leave-{socket.gethostname()}_{uuid.uuid4()}"
     # As if it had led before: it removes its virtual cluster from the checkpoint.
     election = LeaderElection(
-        host,
-        leaving.namespace,
-        leaving.agent,
-        process,
-        lineage=CHECKPOINT_ANNOTATION,
+        host, leaving.namespace, leaving.agent, process, lineage=CHECKPOINT_ANNOTATION
     )
-    leads = asyncio.Event()
 
     async def hold() -> None:
         await election.acquire()
-        leads.set()
         await election.lead()
 
-    before = await _lead(host, leaving)
+    before = now = await _lead(host, leaving)
     holding = asyncio.create_task(hold())
     served = False
+    held_by = f"leadership, now held by {before[0] or 'no process'}"
     try:
         try:
-            async with waiting(
-                f"leadership, now held by {before[0] or 'no process'}", LEAD_WITHIN_S
-            ):
-                while not (leads.is_set() or served):
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(POLL_S):
-                            await leads.wait()
+            async with waiting(held_by, LEAD_WITHIN_S):
+                while not (election.is_leading() or served):
+                    await asyncio.sleep(LEAD_POLL_S)
                     now = await _lead(host, leaving)
                     # The Lease of a killed agent still names it; clocks are not compared.
-                    is_live = now != before and not leads.is_set()
+                    is_live = now != before and not election.is_leading()
                     served = hub is not None and is_live and await is_served(hub, leaving, now[0])
         except TimeoutError:
             alone = f"the running agent does not serve {leaving.cluster}: cleaning up from here"
             if hub is None:
-                running, _ = await _lead(host, leaving)
                 raise CommandError(
-                    f"an agent is running ({running}) and would restore what is removed; stop it, "
+                    f"an agent is running ({now[0]}) and would restore what is removed; stop it, "
                     "then try again"
                 ) from None
-        if not leads.is_set():
+        if not election.is_leading():
             holding.cancel()
         if hub is not None:
             serving = f"{leaving.cluster} is served by a running agent, which cleans up the host"
@@ -202,16 +189,6 @@ async def _lead(host: ApiClient, leaving: Leaving) -> tuple[str, str]:
     path = f"/apis/coordination.k8s.io/v1/namespaces/{leaving.namespace}/leases/{leaving.agent}"
     spec = dig(await find(host, path), "spec") or {}
     return str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")
-
-
-# --- the hub ----------------------------------------------------------------------------
-
-
-async def delete_cluster(hub: ApiClient, cluster: str, say: Say) -> None:
-    """Delete the Cluster, which sets its deletionTimestamp."""
-    with suppress(NotFoundError):
-        await hub.delete(f"{CLUSTERS_PATH}/{cluster}")
-        say(f"hub: Cluster {cluster} is being deleted")
 
 
 async def works_of(hub: ApiClient, cluster: str) -> list[Object]:
@@ -234,10 +211,10 @@ async def preserve_works(hub: ApiClient, cluster: str, say: Say) -> None:
     say(f"hub: marked {len(works)} Works to preserve their objects")
 
 
-async def release_works(hub: ApiClient, cluster: str, say: Say) -> None:
-    """Remove the agent's finalizer from all Works."""
+async def _release_works(hub: ApiClient, works: list[Object], say: Say) -> None:
+    """Remove the agent's finalizer from Works."""
     released = 0
-    for work in await works_of(hub, cluster):
+    for work in works:
         if EXECUTION_FINALIZER in (work["metadata"].get("finalizers") or ()):
             with suppress(ConflictError, NotFoundError):  # the next read shows it
                 await remove_finalizer(hub, work)
@@ -254,10 +231,10 @@ async def wait_deleted(hub: ApiClient, leaving: Leaving, say: Say, *, releases: 
     deadline = time.monotonic() + leaving.timeout_s
     said = ""
     while await find(hub, f"{CLUSTERS_PATH}/{leaving.cluster}") is not None:
+        works = await works_of(hub, leaving.cluster)
         if releases:
-            await release_works(hub, leaving.cluster, say)
-        left = len(await works_of(hub, leaving.cluster))
-        waiting = f"{left} Works" if left else "the hub to remove the Cluster"
+            await _release_works(hub, works, say)
+        waiting = f"{len(works)} Works" if works else "the hub to remove the Cluster"
         if waiting != said:
             say(f"hub: waiting for {waiting}")
             said = waiting
@@ -331,9 +308,6 @@ async def delete_present(client: ApiClient, path: str, say: Say) -> None:
         say(f"{client.name}: deleted {'/'.join(path.split('/')[-2:])}")
 
 
-# --- the record -------------------------------------------------------------------------
-
-
 async def remember_left(host: ApiClient, leaving: Leaving, say: Say) -> None:
     """Record that the virtual cluster left, so that no agent registers it again (trap 5).
 
@@ -361,13 +335,6 @@ async def forget_left(
     return back
 
 
-async def has_left(host: ApiClient, leaving: Leaving) -> bool:
-    """Return whether an earlier `leave` recorded that it left. Raises KubeError."""
-    state = await recorded_state(host, leaving.namespace, leaving.agent)
-    record = state.cluster(leaving.cluster)
-    return record is not None and record.has_left
-
-
 async def recorded_state(host: ApiClient, namespace: str, agent: str) -> AgentState:
     """Return what an agent recorded: nothing if there is no such agent. Raises KubeError."""
     state = AgentState(host, namespace, agent)
@@ -389,8 +356,8 @@ class HostCleaner:
     Touches only objects with the label of the virtual cluster, and in a namespace only if it has
     the claim of this agent, too. While policies let only the agent's account change or delete a
     claimed namespace, an administrator impersonates that for these requests only (ADR 17).
-    say: called with a line for each namespace and with totals. agent_releases: whether a running
-    agent releases the namespaces that are marked here: two would stand in each other's way.
+    agent_releases: whether a running agent releases the namespaces that are marked here: two would
+    stand in each other's way.
     """
 
     def __init__(
@@ -425,10 +392,7 @@ class HostCleaner:
         ]
 
     async def orphaned_namespaces(self, needed: Container[str]) -> dict[str, Object]:
-        """Return the claimed host namespaces that no Work needs, by name.
-
-        needed: the virtual namespaces that Works need.
-        """
+        """Return the claimed host namespaces whose virtual namespace no Work needs, by name."""
         return {
             name: live
             for name, live in (await self.namespaces()).items()
@@ -439,9 +403,10 @@ class HostCleaner:
 
     async def obstacle(self, name: str, live: Object) -> str:
         """Return what prevents deleting a namespace, or ""."""
+        if not is_made_by_agent(live):
+            return ""
         text = f"{{}} {name}/{{}} does not belong to the virtual cluster"
-        is_made = is_made_by_agent(live)
-        return await obstacle_in(self._host, name, self.cluster, text) if is_made else ""
+        return await obstacle_in(self._host, name, self.cluster, text)
 
     async def clean(self, *, preserve: bool) -> None:
         """Delete everything, or release it if `preserve`. Raises KubeError."""
@@ -473,7 +438,7 @@ class HostCleaner:
             write = partial(self._host.replace, path, without_claims(live))
             await write_binding(self._host, live, "", write)
 
-        await self._change(resource, listed, await self._fresh(resource, listed), bare)
+        await self._change(resource, listed, None, bare)
 
     async def _change(
         self,
@@ -482,20 +447,19 @@ class HostCleaner:
         live: Object | None,
         write: Callable[[str, Object], Awaitable[None]],
     ) -> None:
-        """Write to an object while it is of the virtual cluster and Work of the one listed."""
+        """Write to an object while it is of the virtual cluster and Work of the one listed.
+
+        live: None = it is read first.
+        """
         metadata = listed["metadata"]
-        path = resource.path(metadata.get("namespace") or "", metadata["name"])
+        namespace, name = metadata.get("namespace") or "", metadata["name"]
+        fresh = partial(self._objects.fresh, resource, namespace, name)
 
         async def attempt(live: Object | None) -> None:
             if live is not None and _origin(live) == _origin(listed):
-                await write(path, live)
+                await write(resource.path(namespace, name), live)
 
-        await retry_on_conflict(live, attempt, partial(self._fresh, resource, listed))
-
-    async def _fresh(self, resource: Resource, listed: Object) -> Object | None:
-        metadata = listed["metadata"]
-        namespace = metadata.get("namespace") or ""
-        return await self._objects.fresh(resource, namespace, metadata["name"])
+        await retry_on_conflict(live or await fresh(), attempt, fresh)
 
     async def give_up(self, live: Object, *, preserve: bool) -> None:
         """Delete a claimed namespace if the agent created it, else remove the claim.
@@ -511,23 +475,22 @@ class HostCleaner:
             return
         with suppress(NotFoundError):
             begun = await begin_release(self._host, live, agent, user)
-            if self._agent_releases:
-                await self._wait_released(name)
-            if not self._agent_releases:
+            if not (self._agent_releases and await self._is_released(name)):
                 await end_release(self._host, begun, agent, user)
             self._say(f"host: namespace {name} stays, without the agent's claim")
 
-    async def _wait_released(self, name: str) -> None:
+    async def _is_released(self, name: str) -> bool:
         """Wait for the running agent to release a namespace; one that does not releases none."""
         path = f"{NAMESPACES_PATH}/{name}"
         try:
             async with waiting(f"the agent to release namespace {name}", RELEASED_WITHIN_S):
                 while True:
-                    if phase_of(await self._host.get(path), self._agent) is not Phase.RELEASING:
-                        return
                     await asyncio.sleep(RELEASE_POLL_S)
+                    if phase_of(await self._host.get(path), self._agent) is not Phase.RELEASING:
+                        break
         except TimeoutError:
             self._agent_releases = False
+        return self._agent_releases
 
 
 async def clean_host(
@@ -592,24 +555,18 @@ def check_ours(cluster: Object | None, leaving: Leaving, host_uid: str) -> None:
     """
     if cluster is None:
         return
-    name = leaving.cluster
-    own_id = dig(cluster, "spec", "id")
-    if dig(cluster, "spec", "syncMode") != "Pull" or (
-        host_uid and own_id != cluster_id(host_uid, name)
-    ):
-        problem = (
-            f'Cluster "{name}" on the hub is not a virtual cluster of this host (its spec.id is '
-            f"{own_id}); nothing was changed"
-        )
-        raise CommandError(problem)
+    own_id, is_pull = dig(cluster, "spec", "id"), dig(cluster, "spec", "syncMode") == "Pull"
     agent, given = agent_of(cluster), agent_id(leaving.namespace, leaving.agent)
-    if agent not in ("", given):
+    problem = ""
+    if not is_pull or (host_uid and own_id != cluster_id(host_uid, leaving.cluster)):
+        problem = f"is not a virtual cluster of this host (its spec.id is {own_id})"
+    elif agent not in ("", given):
         problem = (
-            f'Cluster "{name}" on the hub is served by agent {agent} (namespace/name), not by '
-            f"{given}; give --agent-namespace and --agent-name, or that agent's --config. "
-            "Nothing was changed"
+            f"is served by agent {agent} (namespace/name), not by {given}; give --agent-namespace "
+            "and --agent-name, or that agent's --config"
         )
-        raise CommandError(problem)
+    if problem:
+        raise CommandError(f'Cluster "{leaving.cluster}" on the hub {problem}. Nothing was changed')
 
 
 async def check_exists(
@@ -620,16 +577,13 @@ async def check_exists(
     cluster: on the hub. hub, host: None = unreachable. Raises CommandError, KubeError.
     """
     name, agent = leaving.cluster, leaving.agent
-    agents = await claimants(host, name) if host is not None else set()
-    if others := agents - {agent}:
-        problem = (
-            f'namespaces of virtual cluster "{name}" on the host are claimed by agent '
-            f'"{min(others)}", not by "{agent}"; nothing was changed'
-        )
-        raise CommandError(problem)
-    recorded: set[str] = set()
+    agents, recorded = set[str](), set[str]()
     if host is not None:
+        agents = await claimants(host, name)
         recorded |= (await recorded_state(host, leaving.namespace, agent)).clusters().keys()
+    if others := agents - {agent}:
+        claims = f'namespaces of virtual cluster "{name}" on the host are claimed by agent'
+        raise CommandError(f'{claims} "{min(others)}", not by "{agent}"; nothing was changed')
     if hub is not None:
         recorded |= set(named_clusters(await hub_role(hub, agent)))
     if cluster is None and not agents and name not in recorded:
@@ -658,12 +612,12 @@ async def claims_user(host: ApiClient, agent: str) -> str:
     user = protected_user(live or {})
     if not user or user == await own_user_name(host):
         return ""
-    law = f"host: ValidatingAdmissionPolicy {policy} lets only {user} release namespaces"
     need = need_to_impersonate(user)
     if not await is_allowed(host, need):
-        source = host.credentials.source
-        problem = (
-            f"{law}, and {source} may not impersonate it; add this rule, or use another account:"
+        raise CommandError(
+            f"host: ValidatingAdmissionPolicy {policy} lets only {user} release namespaces, and "
+            f"{host.credentials.source} may not impersonate it; add this rule, or use another "
+            "account:",
+            f"  {need}",
         )
-        raise CommandError(problem, f"  {need}")
     return user
