@@ -19,7 +19,6 @@ from karmada_vc_agent.model.virtual_cluster import (
     SERVICE_NAMES_FIRST,
     STRICT,
     LabelSelector,
-    Requirement,
     VirtualCluster,
     allowance_problem,
     enabled_controllers,
@@ -44,6 +43,11 @@ SYSTEM_TEXT = (
 DNS_LABEL_TEXT = f"is not a valid namespace: at most 63 {DNS_LABEL_RULE}"
 FORMER_NAME_TEXT = (
     f"is not a valid Cluster name: at most {CLUSTER_NAME_MAX_LENGTH} {DNS_LABEL_RULE}"
+)
+
+_NODE_NAME_TEXT = (
+    f"is not a valid node name: at most {_DNS_NAME_MAX_LENGTH} characters; lower-case letters, "
+    'digits, "-" and ".", each part beginning and ending with a letter or digit'
 )
 
 Problems = Iterator[tuple[str, str | None]]
@@ -102,12 +106,9 @@ def problems_of(vc: VirtualCluster) -> Problems:
         yield _misshapen(key, objects, shape)
     yield from _node_problems(vc)
     yield from _label_problems(vc)
-    yield from _taint_problems(vc.taints)
-    yield from _toleration_problems(vc.tolerations)
+    yield from _taint_problems(vc)
     yield from _model_problems(vc.resource_models)
     yield from _tenancy_problems(vc)
-    yield from _adoption_problems(vc)
-    yield "window", _window_problem(vc.window)
 
 
 def _misshapen(key: str, objects: tuple[Object, ...], shape: Any) -> tuple[str, str | None]:
@@ -119,9 +120,13 @@ def _misshapen(key: str, objects: tuple[Object, ...], shape: Any) -> tuple[str, 
     return key, None
 
 
+def _is_cluster_name(name: str) -> bool:
+    return len(name) <= CLUSTER_NAME_MAX_LENGTH and DNS_LABEL.fullmatch(name) is not None
+
+
 def cluster_name_problem(name: str) -> str | None:
     """Return what is wrong with the name of a virtual cluster, or None."""
-    if len(name) <= CLUSTER_NAME_MAX_LENGTH and DNS_LABEL.fullmatch(name):
+    if _is_cluster_name(name):
         return None
     most = f"at most {CLUSTER_NAME_MAX_LENGTH} characters"
     return f'"{name}" is not a valid Cluster name: {most}, {DNS_LABEL_RULE}'
@@ -150,20 +155,17 @@ def _node_problems(vc: VirtualCluster) -> Problems:
             problem = "must not be empty" if needs_values else "must be empty"
             where = f"nodeSelector.matchExpressions[{index}].values"
             yield where, f"{problem} with {requirement.operator}"
-    for index, name in enumerate(vc.node_names):
-        where = f"nodeNames[{index}]"
-        if not is_dns_name(name):
-            problem = (
-                f'"{name}" is not a valid node name: at most {_DNS_NAME_MAX_LENGTH} characters; '
-                'lower-case letters, digits, "-" and ".", each part beginning and ending with a '
-                "letter or digit"
-            )
-            yield where, problem
-        yield where, _twice(name, vc.node_names[:index])
+    yield from _names("nodeNames", vc.node_names, is_dns_name, _NODE_NAME_TEXT)
 
 
-def _twice(name: str, before: tuple[str, ...]) -> str | None:
-    return f'"{name}" is listed twice' if name in before else None
+def _names(
+    where: str, names: tuple[str, ...], is_valid: Callable[[str], object], text: str
+) -> Problems:
+    """Yield names of a list that are not valid, or are there before."""
+    for index, name in enumerate(names):
+        yield f"{where}[{index}]", None if is_valid(name) else f'"{name}" {text}'
+        is_twice = name in names[:index]
+        yield f"{where}[{index}]", f'"{name}" is listed twice' if is_twice else None
 
 
 def _label_problems(vc: VirtualCluster) -> Problems:
@@ -177,26 +179,25 @@ def _label_problems(vc: VirtualCluster) -> Problems:
             yield f"{where}[{key}]", label_value_problem(value)
     for requirement in vc.node_selector.match_expressions:
         yield "nodeSelector.matchExpressions", label_key_problem(requirement.key)
-    yield "provider", label_value_problem(vc.provider)
-    yield "region", label_value_problem(vc.region)
-    for zone in vc.zones:
-        yield "zones", label_value_problem(zone)
+    for where, value in (
+        ("provider", vc.provider),
+        ("region", vc.region),
+        *(("zones", zone) for zone in vc.zones),
+    ):
+        yield where, label_value_problem(value)
 
 
-def _taint_problems(taints: tuple[Object, ...]) -> Problems:
+def _taint_problems(vc: VirtualCluster) -> Problems:
+    """Yield taints and tolerations as the hub and the validation of a pod would report them."""
     seen = set()
-    for index, taint in enumerate(taints):
+    for index, taint in enumerate(vc.taints):
         where, identity = f"taints[{index}]", (taint["key"], taint["effect"])
         yield f"{where}.key", label_key_problem(taint["key"])
         yield f"{where}.value", label_value_problem(taint.get("value") or "")
         if identity in seen:
             yield where, f"key and effect are used twice: {':'.join(identity)}"
         seen.add(identity)
-
-
-def _toleration_problems(tolerations: tuple[Object, ...]) -> Problems:
-    """Yield tolerations as the validation of a pod would report them."""
-    for index, toleration in enumerate(tolerations):
+    for index, toleration in enumerate(vc.tolerations):
         where = f"tolerations[{index}]"
         key, value = toleration.get("key") or "", toleration.get("value") or ""
         tolerates_all = toleration.get("operator") == "Exists"
@@ -226,7 +227,7 @@ def _model_problems(models: tuple[Object, ...]) -> Problems:
 
 
 def _tenancy_problems(vc: VirtualCluster) -> Problems:
-    """Yield the limits of a tenant."""
+    """Yield the limits of a tenant, and what it takes over."""
     for name, amount in vc.quota.items():
         # The host validates names: extended resources and counts of any kind are allowed.
         is_negative = quantity.parse(amount).nano < 0
@@ -243,32 +244,15 @@ def _tenancy_problems(vc: VirtualCluster) -> Problems:
         for where, value in (("namespace", vc.apply_as.namespace), ("name", vc.apply_as.name)):
             if not all(DNS_LABEL.fullmatch(part) for part in value.split(".")):
                 yield f"applyAs.{where}", f'"{value}" is not a valid DNS name'
-
-
-def _adoption_problems(vc: VirtualCluster) -> Problems:
-    """Yield what a virtual cluster takes over."""
     for index, namespace in enumerate(vc.adopt_namespaces):
-        where = f"adoptNamespaces[{index}]"
         if any(fnmatchcase(namespace, pattern) for pattern in SYSTEM_NAMESPACES):
-            yield where, f'"{namespace}" {SYSTEM_TEXT}'
-        if not DNS_LABEL.fullmatch(namespace):
-            yield where, f'"{namespace}" {DNS_LABEL_TEXT}'
-        yield where, _twice(namespace, vc.adopt_namespaces[:index])
-    for index, name in enumerate(vc.former_names):
-        where = f"formerNames[{index}]"
-        if len(name) > CLUSTER_NAME_MAX_LENGTH or not DNS_LABEL.fullmatch(name):
-            yield where, f'"{name}" {FORMER_NAME_TEXT}'
-        if name == vc.name and index:
-            yield where, f'"{name}" is the name it has now; list it first, or not at all'
-        yield where, _twice(name, vc.former_names[:index])
-
-
-def _window_problem(text: str) -> str | None:
-    try:
-        parse_windows(text) if text else ()
-    except ValueError as error:
-        return str(error)
-    return None
+            yield f"adoptNamespaces[{index}]", f'"{namespace}" {SYSTEM_TEXT}'
+    yield from _names("adoptNamespaces", vc.adopt_namespaces, DNS_LABEL.fullmatch, DNS_LABEL_TEXT)
+    yield from _names("formerNames", vc.former_names, _is_cluster_name, FORMER_NAME_TEXT)
+    if vc.name in vc.former_names[1:]:
+        where = f"formerNames[{vc.former_names.index(vc.name)}]"
+        yield where, f'"{vc.name}" is the name it has now; list it first, or not at all'
+    yield "window", _raised(parse_windows, vc.window) if vc.window else None
 
 
 NAME_PLACEHOLDER = "{name}"
@@ -304,8 +288,6 @@ _ORDERED = (
 
 def check(config: AgentConfig, source: str) -> None:
     """Raise ConfigError for the first invalid setting. source: the settings file or "flags"."""
-    for path, problem, other_path in _conflicts(config):
-        raise ConfigError(source, path, problem, other_path)
     _raise_first(_problems(config), source)
 
 
@@ -322,31 +304,29 @@ def _raise_first(problems: Problems, source: str) -> None:
             raise ConfigError(source, path, problem)
 
 
-def _conflicts(config: AgentConfig) -> Iterator[tuple[str, str, str]]:
-    """Yield settings that exclude each other: path, problem, path of the other one."""
+def _conflicts(config: AgentConfig) -> Problems:
+    """Yield settings that exclude each other."""
     if config.objects.any_name and config.tenancy == STRICT:
         problem = f"is true, must be false with tenancy {STRICT}; use join --name instead"
-        yield "objects.anyName", problem, "tenancy"
+        yield "objects.anyName", problem
     if config.gateway.enabled and config.objects.any_name:
         problem = (
             "is true, must be false with objects.anyName: the agent would need the Secrets of all "
             "Clusters of the hub; give names by join --name"
         )
-        yield "gateway.enabled", problem, "objects.anyName"
+        yield "gateway.enabled", problem
     if config.gateway.enabled and not config.install_policies:
-        problem = (
-            "is true, must be false without installPolicies: they confine what the gateway may"
-        )
-        yield "gateway.enabled", problem, "installPolicies"
+        problem = "must be false without installPolicies: they confine what the gateway may"
+        yield "gateway.enabled", f"is true, {problem}"
     for less, more in _ORDERED:
         is_less, is_more = getattr(config, less), getattr(config, more)
         if is_less >= is_more:
             limit = f"{camel(more)} ({format_duration(is_more)})"
-            problem = f"is {format_duration(is_less)}, must be less than {limit}"
-            yield camel(less), problem, camel(more)
+            yield camel(less), f"is {format_duration(is_less)}, must be less than {limit}"
 
 
 def _problems(config: AgentConfig) -> Problems:
+    yield from _conflicts(config)
     if not config.virtual_clusters and not config.has_other_sources:
         yield "virtualClusters", "is empty; name at least one virtual cluster"
     yield from _range_problems(config)
@@ -370,7 +350,10 @@ def _problems(config: AgentConfig) -> Problems:
     yield from _discovered_problems(config)
     yield from _address_problems(config)
     yield from _shared_nodes(config.virtual_clusters)
-    yield from _switch_problems(config)
+    yield "controllers", _raised(enabled_controllers, config.controllers)
+    yield "featureGates", _raised(feature_gates, config.feature_gates)
+    for kind in config.cluster_scoped_kinds:
+        yield f'clusterScopedKinds["{kind}"]', _raised(parse_kind, kind)
 
 
 def _range_problems(struct: msgspec.Struct, path: str = "") -> Problems:
@@ -442,13 +425,6 @@ def _discovered_problems(config: AgentConfig) -> Problems:
         yield f"{path}.settings.serviceNames", _service_names_problem(sample, config)
 
 
-def _switch_problems(config: AgentConfig) -> Problems:
-    yield "controllers", _raised(enabled_controllers, config.controllers)
-    yield "featureGates", _raised(feature_gates, config.feature_gates)
-    for kind in config.cluster_scoped_kinds:
-        yield f'clusterScopedKinds["{kind}"]', _raised(parse_kind, kind)
-
-
 def _raised(parse: Callable[[str], object], text: str) -> str | None:
     try:
         parse(text)
@@ -472,31 +448,23 @@ def _cidr_problem(cidr: str) -> str | None:
     if _raised(partial(ipaddress.ip_network, strict=False), cidr):
         return f'"{cidr}" is not a valid CIDR; write for example 10.244.0.0/16'
     network = ipaddress.ip_network(cidr, strict=False)
-    if "/" in cidr and ipaddress.ip_interface(cidr).ip != network.network_address:
-        return f'"{cidr}" has bits set beyond its prefix; write {network}'
-    return None
+    is_prefix = not _raised(ipaddress.ip_network, cidr)
+    return None if is_prefix else f'"{cidr}" has bits set beyond its prefix; write {network}'
 
 
 def _shared_nodes(clusters: tuple[VirtualCluster, ...]) -> Problems:
     """Yield nodes that two certainly share, whatever nodes there are."""
-    owners: dict[str, int] = {}
-    selecting: dict[frozenset[Requirement], int] = {}
+    owners: dict[object, int] = {}
     for index, vc in enumerate(clusters):
-        path = f"virtualClusters[{index}]"
-        for name in vc.node_names:
-            earlier = owners.setdefault(name, index)
-            if earlier != index:
-                problem = (
-                    f'"{name}" is also a node of "{clusters[earlier].name}" '
-                    f"(virtualClusters[{earlier}]); remove it from one of them"
-                )
-                yield f"{path}.nodeNames", problem
-        if not vc.node_selector:
-            continue
-        earlier = selecting.setdefault(frozenset(vc.node_selector.requirements()), index)
-        if earlier != index:
-            problem = (
-                f'"{vc.name}" and "{clusters[earlier].name}" (virtualClusters[{earlier}]) '
-                "select the same nodes"
-            )
-            yield f"{path}.nodeSelector", problem
+        selected = frozenset(vc.node_selector.requirements())
+        for nodes in (*vc.node_names, *((selected,) if vc.node_selector else ())):
+            earlier = owners.setdefault(nodes, index)
+            if earlier == index:
+                continue
+            other = f'"{clusters[earlier].name}" (virtualClusters[{earlier}])'
+            if nodes == selected:
+                where, problem = "nodeSelector", f'"{vc.name}" and {other} select the same nodes'
+            else:
+                problem = f'"{nodes}" is also a node of {other}; remove it from one of them'
+                where = "nodeNames"
+            yield f"virtualClusters[{index}].{where}", problem
