@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.cluster.lease import NODE_VARIABLE
-from karmada_vc_agent.commands.shared import EXIT_SETTINGS, FilePath, one_line_errors
+from karmada_vc_agent.commands.shared import EXIT_SETTINGS, FilePath, examples, one_line_errors
 from karmada_vc_agent.config.checks import check
 from karmada_vc_agent.config.decoding import VARIABLE_PREFIX, ConfigError, Setting, camel, flags_of
 from karmada_vc_agent.config.loading import load_config, reload, with_profile_defaults
@@ -46,27 +46,6 @@ from karmada_vc_agent.translation.context import NamespaceTemplate
 _log = logging.getLogger(__name__)
 
 EXIT_LOST_LEAD = 1
-
-_RUN_EPILOG = """\b
-Examples:
-  # all it needs: how to reach the hub, and which nodes form which cluster
-  karmada-vc-agent run --karmada-kubeconfig hub.kubeconfig --config agent.yaml
-\b
-  # outside the host cluster
-  karmada-vc-agent run --config agent.yaml --kubeconfig host.kubeconfig \\
-    --karmada-kubeconfig hub.kubeconfig --karmada-context hub
-\b
-  # register branch-a again after its Cluster was deleted on the hub
-  karmada-vc-agent run --config agent.yaml --reregister branch-a
-\b
-A minimal agent.yaml:
-  apiVersion: config.virtualcluster.kubeedge.io/v1alpha1
-  kind: AgentConfig
-  virtualClusters:
-  - name: branch-a
-    nodeNames: [edge-1, edge-2]
-"""
-
 
 _CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -143,7 +122,7 @@ def _default(setting: Setting) -> str:
 
 @main.command(
     cls=KarmadaFlags,
-    epilog=_RUN_EPILOG,
+    epilog=examples("run"),
     short_help="Run the agent.",
     context_settings={"auto_envvar_prefix": VARIABLE_PREFIX, **_CONTEXT},
 )

@@ -195,17 +195,13 @@ def _is_target(parts: Sequence[str], manifest: Object) -> bool:
 
 
 _PATIENCE = Timeouts(request_s=10.0)
-_EPILOG = """\b
-Examples:
-  # a Work of virtual cluster branch-a
-  karmada-vc-agent explain branch-a/web-7c9d --config agent.yaml
-\b
-  # an object, by its name on the hub
-  karmada-vc-agent explain branch-a/deployment/edge/web --config agent.yaml -o json
-"""
 
 
-@click.command("explain", epilog=_EPILOG, short_help="Show what became of a Work or an object.")
+@click.command(
+    "explain",
+    epilog=shared.examples("explain"),
+    short_help="Show what became of a Work or an object.",
+)
 @click.argument("what", metavar="CLUSTER/WORK|CLUSTER/KIND/NAMESPACE/NAME")
 @click.option(
     "--config",

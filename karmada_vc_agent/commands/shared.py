@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,12 @@ def written(content: Any, form: str) -> str:
     if form == "json":
         return json.dumps(content, indent=2)
     return str(yaml.safe_dump(content, sort_keys=False)).rstrip()
+
+
+def examples(command: str) -> str:
+    """Return the examples of a command for the end of its help, whose lines click leaves alone."""
+    text = resources.files(__package__).joinpath(f"examples/{command}.txt").read_text()
+    return "\n\n".join(f"\b\n{each}" for each in text.split("\n\n"))
 
 
 def settings_and_agent(options: dict[str, Any]) -> tuple[AgentConfig | None, str, str]:

@@ -16,17 +16,11 @@ from karmada_vc_agent.model.objects import Object
 
 ANSWERS_WITHIN_S = 10.0
 _HUB = "hub"
-_EPILOG = """\b
-Examples:
-  # in the cluster of the agent
-  kubectl -n karmada-vc-agent exec deploy/karmada-vc-agent -- karmada-vc-agent status
-\b
-  # one virtual cluster, for a script
-  karmada-vc-agent status branch-a -o json --metrics-url http://127.0.0.1:8080/metrics
-"""
 
 
-@click.command("status", epilog=_EPILOG, short_help="Show the virtual clusters of an agent.")
+@click.command(
+    "status", epilog=shared.examples("status"), short_help="Show the virtual clusters of an agent."
+)
 @click.argument("name", required=False, default="")
 @click.option(
     "--metrics-url",

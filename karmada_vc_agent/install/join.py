@@ -222,33 +222,10 @@ async def _install(
 
 IMAGE = "karmada-vc-agent:0.1.0"
 
-_EPILOG = """\b
-Examples:
-  # with an administrator's kubeconfig of the hub: grant, sign, install
-  karmada-vc-agent join --config agent.yaml --karmada-kubeconfig admin.kubeconfig \\
-    --kubeconfig host.kubeconfig --apply
-\b
-  # with a bootstrap token (kubectl-karmada token create --print-register-command)
-  karmada-vc-agent join hub.example:5443 --config agent.yaml --kubeconfig host.kubeconfig \\
-    --token abcdef.0123456789abcdef --discovery-token-ca-cert-hash sha256:12... --apply
-\b
-  # show what would change, field by field
-  karmada-vc-agent join --config agent.yaml --karmada-kubeconfig admin.kubeconfig \\
-    --kubeconfig host.kubeconfig --apply --dry-run
-\b
-  # print the rights only; contacts no server
-  karmada-vc-agent join --name branch-a --name branch-b --only hub -o yaml
-\b
-  # write files to review and apply with other tools
-  karmada-vc-agent join --config agent.yaml --karmada-kubeconfig admin.kubeconfig \\
-    --output-dir out
-\b
-Run it again after adding a virtual cluster to the file: it applies only the difference, field
-by field, and keeps what others set of replicas, image and resources of the Deployment.
-"""
 
-
-@click.command(epilog=_EPILOG, short_help="Grant an agent its rights, and install it.")
+@click.command(
+    epilog=shared.examples("join"), short_help="Grant an agent its rights, and install it."
+)
 @click.argument("endpoint", required=False, default="", metavar="[HOST:PORT]")
 @click.option(
     "--config",

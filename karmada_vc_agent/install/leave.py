@@ -444,34 +444,9 @@ def _client(name: str, credentials: Credentials) -> ApiClient:
     return ApiClient(name, credentials, connections=8, user_agent="karmada-vc-agent-leave")
 
 
-_EPILOG = """\b
-Examples:
-  # remove a virtual cluster and everything that runs in it
-  karmada-vc-agent leave branch-a --config agent.yaml \\
-    --karmada-kubeconfig admin.kubeconfig --kubeconfig host.kubeconfig
-\b
-  # keep its workloads running, unmanaged
-  karmada-vc-agent leave branch-a --preserve-resources --yes \\
-    --karmada-kubeconfig admin.kubeconfig --kubeconfig host.kubeconfig
-\b
-  # the hub is lost: stop the agent, then clean up the host and print what remains on the hub
-  karmada-vc-agent leave branch-a --force --yes \\
-    --karmada-kubeconfig admin.kubeconfig --kubeconfig host.kubeconfig
-\b
-  # list, then remove objects and namespaces whose Work disappeared while the agent was down
-  karmada-vc-agent leave --prune --karmada-kubeconfig admin.kubeconfig
-  karmada-vc-agent leave --prune --yes --karmada-kubeconfig admin.kubeconfig
-\b
-  # with the last virtual cluster, or after it, remove the agent itself as well
-  karmada-vc-agent leave branch-a --purge --config agent.yaml --karmada-kubeconfig admin.kubeconfig
-  karmada-vc-agent leave --purge --config agent.yaml --karmada-kubeconfig admin.kubeconfig
-\b
-Afterwards remove the virtual cluster from the agent's settings. Until then the agent remembers
-that it left and does not register it; karmada-vc-agent join allows it again.
-"""
-
-
-@click.command(epilog=_EPILOG, short_help="Remove one virtual cluster, or the agent itself.")
+@click.command(
+    epilog=shared.examples("leave"), short_help="Remove one virtual cluster, or the agent itself."
+)
 @click.argument("cluster", required=False, default="")
 @shared.agent_config
 @shared.agent_name
