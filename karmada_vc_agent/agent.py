@@ -128,10 +128,7 @@ class Agent:
             yield Sample("leader_election_master_status", (self._config.agent_name,), leads)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Lead and serve until `stop`.
-
-        Raises ConfigError, LeadLostError (both end the process) and bugs.
-        """
+        """Lead and serve until `stop`. Raises ConfigError, LeadLostError (both end it) and bugs."""
         config, hub, host = self._config, self._hub_credentials, self._host_credentials
         _log.info("Starting", extra={"hub": hub.server, "host": host.server})
         warn_of_few_files(len(self._virtual_clusters))
@@ -247,10 +244,7 @@ class Agent:
         ]
 
     async def _read_state(self, clients: Clients, state: AgentState) -> None:
-        """Read what the leader before left on the host, and what features need of it.
-
-        Raises ConfigError.
-        """
+        """Read what the leader before left on the host. Raises ConfigError."""
         template = self._config.namespace_template
         await retry_until_done("read the agent's state on the host", state.load)
         await retry_until_done(
@@ -317,10 +311,9 @@ class Agent:
     # --- checks -------------------------------------------------------------------------
 
     def readiness(self) -> dict[str, str | None]:
-        """Return what keeps this agent from its work, by part; a standby is ready to take over.
+        """Return what keeps this agent from its work; a standby is ready to take over.
 
-        A hub that is away does not, where there is a checkpoint: a drain of a node in a cut needs
-        the replicas to be ready.
+        A hub that is away does not with a checkpoint: a drain in a cut needs ready replicas.
         """
         served = self.service.checks() if self.service is not None else {}
         unreadable = self.metrics.unreadable()

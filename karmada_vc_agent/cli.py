@@ -260,10 +260,7 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 def metrics_tls(directory: str, tasks: AsyncExitStack) -> ssl.SSLContext:
-    """Return the context for /metrics, by the certificate of a directory if it has one.
-
-    directory: "": none.
-    """
+    """Return the context for /metrics, by the certificate of a directory if it has one."""
     if directory:
         try:
             certificate = ServingCertificate(Path(directory, "tls.crt"), Path(directory, "tls.key"))

@@ -29,10 +29,7 @@ class KarmadaFlags(click.Command):
 
 
 def translated(args: Sequence[str], switches: dict[str, str]) -> list[str]:
-    """Return the arguments with `--switch=false` as the opposite switch.
-
-    switches: switch that turns on -> switch that turns off. Raises UsageError for a replaced flag.
-    """
+    """Return the arguments with `--on=false` as the opposite switch. Raises UsageError."""
     translated_args = []
     for arg in args:
         flag, equals, value = arg.partition("=")

@@ -112,19 +112,17 @@ def _host_files(access: HostAccess) -> Iterator[tuple[str, Values]]:
         "gateway": has_gateway,
         "gateway-confined": has_gateway and access.is_confined,
     }
-    yield from (
-        (f"access/roles/{name}.yaml", values) for name, is_needed in names.items() if is_needed
-    )
-    yield from ((path, values) for path in access.of_features)
+    core = (f"access/roles/{name}.yaml" for name, is_needed in names.items() if is_needed)
+    yield from ((path, values) for path in (*core, *access.of_features))
     for namespace, name in access.acts_as:
-        yield (
-            "access/roles/apply-as.yaml",
-            {**values, "account_namespace": namespace, "account": name},
-        )
+        account = {"account_namespace": namespace, "account": name}
+        yield "access/roles/apply-as.yaml", {**values, **account}
 
 
 def _host_values(access: HostAccess) -> Values:
-    readable = [kind for kind in access.namespaced if kind not in _UNREAD]
+    granted = {
+        name.replace("-", "_"): access.granted.get(name, ()) for name in TENANT_ROLES.values()
+    }
     return {
         "agent": access.agent,
         "api_groups": access.api_groups or None,
@@ -134,14 +132,11 @@ def _host_values(access: HostAccess) -> Values:
         "checkpoint_secrets": secret_names(access.agent),
         "dns_namespace": access.dns_namespace,
         "kubeconfig_namespace": access.kubeconfig_namespace or access.namespace,
-        "readable_kinds": _by_group(readable),
+        "readable_kinds": _by_group(kind for kind in access.namespaced if kind not in _UNREAD),
         "namespace": access.namespace,
         "shared_kinds": _by_group(access.shared),
         "tenancy": access.tenancy,
-        **{
-            f"granted_{name.replace('-', '_')}": access.granted.get(name, ())
-            for name in TENANT_ROLES.values()
-        },
+        **{f"granted_{name}": rules for name, rules in granted.items()},
     }
 
 
@@ -222,11 +217,7 @@ class HubAccess:
 
 
 def hub_objects(access: HubAccess) -> list[Object]:
-    """Return all objects for the hub in the order to apply them.
-
-    Rights on Works are bound in each execution namespace, which `join` creates the way Karmada does
-    (contract 1.6, 1.9 b).
-    """
+    """Return all objects for the hub in the order to apply them (contract 1.6, 1.9 b)."""
     made, _ = granted(_hub_files(access))
     if access.host_id:
         for obj in made:
@@ -242,19 +233,16 @@ def hub_reasons(access: HubAccess) -> Reasons:
 
 def named_clusters(role: Object) -> list[str]:
     """Return the virtual clusters that a ClusterRole created by `join` names."""
-    names: dict[str, None] = {}
-    for rule in role.get("rules") or []:
-        if not _NAMED_OTHERWISE.isdisjoint(rule.get("resources") or ()):
-            continue
-        names |= dict.fromkeys(rule.get("resourceNames") or ())
-    return list(names)
+    rules = (
+        rule
+        for rule in role.get("rules") or ()
+        if _NAMED_OTHERWISE.isdisjoint(rule.get("resources") or ())
+    )
+    return list(dict.fromkeys(name for rule in rules for name in rule.get("resourceNames") or ()))
 
 
 def _hub_files(access: HubAccess) -> Iterator[tuple[str, Values]]:
-    """Yield the files, each with its values.
-
-    A rule that would name no virtual cluster is left out, for it would hold for all.
-    """
+    """Yield the files with their values; a rule that would name no virtual cluster is left out."""
     secrets = (name + suffix for name in access.clusters for suffix in ("", "-impersonator"))
     values = {
         "agent": access.agent,

@@ -44,10 +44,7 @@ _FAILURES = (CommandError, KubeError, RetryError, OSError)
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Print errors that a user can fix as lines on stderr and exit; other errors propagate.
-
-    Nothing else is logged: logs are for `run`.
-    """
+    """Print errors that a user can fix as lines on stderr and exit; logs are for `run`."""
     logging.getLogger("karmada_vc_agent").addHandler(logging.NullHandler())
     try:
         yield
@@ -159,10 +156,7 @@ def examples(command: str) -> str:
 
 
 def settings_and_agent(options: dict[str, Any]) -> tuple[AgentConfig | None, str, str]:
-    """Return the settings file, None without one, and name and namespace of the agent.
-
-    Raises ConfigError.
-    """
+    """Return the settings, None without a file, and the agent's name and namespace."""
     file: Path | None = options["config_path"]
     struct: type[AgentConfig] = click.get_current_context().obj
     given = {key: options[key] or None for key in ("agent_name", "agent_namespace")}

@@ -44,8 +44,7 @@ REQUIRED = msgspec.NODEFAULT
 class Setting:
     """One field of a struct of settings.
 
-    name: in the code. key: in the file. kind: its type, without annotations and without None.
-    default: REQUIRED if it has none. range: of a number. struct: that it is a field of.
+    kind: its type, without annotations and without None. default: REQUIRED if it has none.
     """
 
     name: str

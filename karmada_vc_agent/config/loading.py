@@ -65,10 +65,7 @@ def _without_nulls(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_bounds(raw: dict[str, Any], struct: type[AgentConfig]) -> dict[str, Any]:
-    """Return the settings with `bounds` of all laid under those of each virtual cluster.
-
-    They are decoded first, so that a problem is reported with their own path.
-    """
+    """Lay `bounds` of all under each one's; decoded first, they have a path of their own."""
     entries = raw.get("virtualClusters", ())
     sources = [raw[each.key] for each in sources_of(struct) if each.key in raw]
     with suppress(TypeError, AttributeError):  # decoding reports what has another form
@@ -155,10 +152,9 @@ STRICT_PODS = cast(PodSecurity, DefaultPodSecurity("baseline"))
 
 
 def with_profile_defaults(config: AgentConfig, namespace: str) -> AgentConfig:
-    """Return the settings with what `tenancy: Strict` requires of each virtual cluster.
+    """Return the settings with what Strict requires of each: an account, and Pod Security.
 
-    namespace: the agent's on the host. An account of its own, so that the host's API server sees
-    which one an object is from; and Pod Security: who breaks out of a pod has the node's identity.
+    namespace: the agent's on the host.
     """
     if config.tenancy != STRICT:
         return config
@@ -181,10 +177,7 @@ def default_account(config: AgentConfig, namespace: str, cluster: str) -> Defaul
 
 
 def completed(vc: VirtualCluster, config: AgentConfig) -> VirtualCluster:
-    """Return it with what the agent's settings lay under it. Raises ConfigError.
-
-    config: settings that were checked; they are not checked again for each virtual cluster.
-    """
+    """Return it with what checked settings of the agent lay under it. Raises ConfigError."""
     alone = with_descriptions(replace(config, virtual_clusters=(vc,)))
     check_alone(alone, vc.name)
     (made,) = with_profile_defaults(alone, config.agent_namespace).virtual_clusters

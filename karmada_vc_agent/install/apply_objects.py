@@ -38,8 +38,7 @@ class Changes:
 def fields_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield each field that holds a value, with its path as server-side apply names it.
 
-    Items of a list that have a name are named by it: `.containers[name="agent"].image`. Other
-    lists are one value, as are empty maps.
+    Items of a list that have a name are named by it; other lists and empty maps are one value.
     """
     if isinstance(value, dict) and value:
         for key, inner in value.items():

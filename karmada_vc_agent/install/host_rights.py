@@ -193,10 +193,7 @@ def _names(
 def _by_name(
     install: HostInstall, config: AgentConfig, names: frozenset[str], described: Described
 ) -> list[VirtualCluster]:
-    """Return tenants that the settings do not list: an object or a NodeGroup describes them.
-
-    Each has an account of its own, as those of the settings have; none with a profile without.
-    """
+    """Return tenants that the settings do not list; in Strict each has an account, too."""
     former = {name for vc in config.virtual_clusters for name in vc.former_names}
     listed = {vc.name for vc in config.virtual_clusters} | former | {ANY_CLUSTER}
     return [
@@ -309,10 +306,7 @@ async def prune(
     *,
     claimed: bool = False,
 ) -> None:
-    """Remove roles and bindings that are not desired: bindings before roles. Raises KubeError.
-
-    claimed: also what the agent made in claimed namespaces.
-    """
+    """Remove roles and bindings that are not desired; claimed: in claimed namespaces, too."""
     keep = {key_of(obj) for obj in desired}
     for kind in kinds:
         for live in await labelled_roles(client, agent, kind):
@@ -327,10 +321,7 @@ async def remove_policies(
     changes: Changes,
     desired: Iterable[Object] = (),
 ) -> None:
-    """Remove all policies of an agent but the desired ones. Raises KubeError.
-
-    Bindings before policies: a policy without one does nothing.
-    """
+    """Remove policies of an agent but the desired ones, bindings first. Raises KubeError."""
     keep = {(obj["kind"], obj["metadata"]["name"]) for obj in desired}
     listed = [
         (resource, live["metadata"]["name"])
@@ -351,10 +342,9 @@ def workload(agent: str, namespace: str, gateway_port: int = 0) -> list[Object]:
 
 
 async def remove_gateway(host: ApiClient, agent: str, namespace: str, changes: Changes) -> None:
-    """Remove an agent's gateway, with its account and its callers' rights. Raises KubeError.
+    """Remove an agent's gateway, Pods first, and its callers' rights. Raises KubeError.
 
-    Its Pods first. Its own rights are pruned with those of the agent, and the agent removes what it
-    created in claimed namespaces.
+    `prune` removes its own rights; the agent removes what it created in claimed namespaces.
     """
     if await find(host, f"/apis/{RBAC_API}/clusterrolebindings/{gateway_role(agent)}") is None:
         return
@@ -374,10 +364,7 @@ async def _remove_callers(host: ApiClient, selector: str, changes: Changes) -> N
 async def revoke_tokens(
     host: ApiClient, agent: str, namespace: str, cluster: str, changes: Changes
 ) -> None:
-    """Make the tokens of a virtual cluster invalid, and remove the rights of its callers.
-
-    Raises KubeError.
-    """
+    """Make the tokens of a virtual cluster invalid, and remove its callers. Raises KubeError."""
     path = f"/api/v1/namespaces/{namespace}/secrets/{secret_name(agent)}"
     secret = await find(host, path)
     data = dig(secret, "data") or {}
@@ -478,10 +465,7 @@ async def _allow_adoption(host: ApiClient, adoptions: Mapping[str, str], changes
 async def _put_policy(
     host: ApiClient, served: ServedApis, desired: Object, changes: Changes
 ) -> None:
-    """Create or replace one policy or binding so that its spec is exactly the desired one.
-
-    A dry run has the host validate it. Raises KubeError, CommandError for one of another owner.
-    """
+    """Make the spec of a policy exactly the desired one. Raises KubeError, CommandError."""
     resource = resource_of(served, desired)
     path = resource.path(name=desired["metadata"]["name"])
 

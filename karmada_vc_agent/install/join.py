@@ -1,6 +1,7 @@
 """`karmada-vc-agent join`: its options, and how it runs."""
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from itertools import chain
@@ -90,10 +91,7 @@ async def write_manifests(
 
 
 async def rights_for(plan: JoinPlan, host: ApiClient) -> tuple[HostRights, ServedApis]:
-    """Return what is to exist on this host, and what it serves.
-
-    Raises KubeError, ConfigError for a profile that is not the host's, CommandError.
-    """
+    """Return what is to exist on this host, and what it serves. Raises as `check_profile`."""
     served, installed = await read_host(host, plan.access.agent)
     is_served = VALIDATING in served_versions(served)
     if plan.applies and plan.config.install_policies and not (is_served or plan.unconfined):
@@ -356,19 +354,15 @@ def join(**options: Any) -> None:
 
 def _plan(options: dict[str, Any]) -> JoinPlan:
     """Return what to do. Raises ConfigError."""
-    _check_output(options)
+    _raise_first(_misused(options))
     file: Path | None = options["config_path"]
-    if not file and not options["names"]:
-        raise _wrong("--config", "give a settings file or names (--name)")
     config, agent, namespace = shared.settings_and_agent(options)
     listed = config.virtual_clusters if config else ()
     clusters = (*(vc.name for vc in listed), *options["names"])
-    _check_names(clusters)
-    _check_texts(options)
-    _check_hub(options)
+    _raise_first(_misspelt(options, clusters))
     access = HubAccess(
         agent,
-        tuple(clusters),
+        clusters,
         _controllers(options["controllers"]),
         options["works_cluster_wide"] or bool(config and config.works_cluster_wide),
         objects=bool(config and config.removes_clusters),
@@ -396,41 +390,56 @@ _AS_GIVEN = (
 """Options that are fields of the plan."""
 
 
-def _check_output(options: dict[str, Any]) -> None:
-    ways = [options["applies"], bool(options["output"]), bool(options["directory"])]
-    if sum(ways) != 1:
-        raise _wrong("--apply", "choose one of --apply, -o yaml and --output-dir")
-    if options["is_dry"] and (not options["applies"] or options["token"]):
-        raise _wrong("--dry-run", "needs --apply, and a kubeconfig instead of a token")
-    has_hub = bool(options["karmada_kubeconfig"] or options["token"])
-    if options["applies"] and options["only"] != "host" and not has_hub:
-        raise _wrong(
-            "--karmada-kubeconfig",
-            "--apply needs the hub: give an administrator's kubeconfig, or HOST:PORT and --token",
-        )
+Problems = Iterator[tuple[object, str, str]]
+"""Whether something is wrong, with which option, and what."""
 
 
-def _check_names(names: tuple[str, ...]) -> None:
+def _raise_first(problems: Problems) -> None:
+    for is_wrong, option, problem in problems:
+        if is_wrong:
+            raise ConfigError("flags", option, problem)
+
+
+def _misused(options: dict[str, Any]) -> Problems:
+    """Yield options that exclude or need each other."""
+    applies, is_dry, token = options["applies"], options["is_dry"], options["token"]
+    endpoint, hashes, skips = options["endpoint"], options["ca_hashes"], options["skips_ca"]
+    kubeconfig, needs_hub = options["karmada_kubeconfig"], applies and options["only"] != "host"
+    ways = sum((applies, bool(options["output"]), bool(options["directory"])))
+    yield ways != 1, "--apply", "choose one of --apply, -o yaml and --output-dir"
+    alone = "needs --apply, and a kubeconfig instead of a token"
+    yield is_dry and (not applies or token), "--dry-run", alone
+    hub = "--apply needs the hub: give an administrator's kubeconfig, or HOST:PORT and --token"
+    yield needs_hub and not (kubeconfig or token), "--karmada-kubeconfig", hub
+    is_empty = not options["config_path"] and not options["names"]
+    yield is_empty, "--config", "give a settings file or names (--name)"
+    yield kubeconfig and token, "--token", "give either a kubeconfig of the hub or a token"
+    without = "HOST:PORT and --discovery-token-... need --token"
+    yield not token and (endpoint or hashes or skips), "--token", without
+    yield token and not endpoint, "HOST:PORT", "--token needs the address of the hub"
+    skip = "--discovery-token-unsafe-skip-ca-verification to skip the check"
+    unpinned = f"give --discovery-token-ca-cert-hash, or {skip}"
+    yield token and bool(hashes) == skips, "--token", unpinned
+
+
+def _misspelt(options: dict[str, Any], names: tuple[str, ...]) -> Problems:
+    """Yield values that are not valid, would grant nothing, or keep the agent from running."""
     for index, name in enumerate(names):
-        if problem := cluster_name_problem(name):
-            raise _wrong("--name", problem)
-        if name in names[:index]:
-            raise _wrong("--name", f'"{name}" is given twice')
-
-
-def _check_texts(options: dict[str, Any]) -> None:
-    """Reject values that would grant nothing, or keep the agent from running."""
+        yield cluster_name_problem(name), "--name", cluster_name_problem(name) or ""
+        yield name in names[:index], "--name", f'"{name}" is given twice'
     for option, texts in (
         ("--scheduler", options["schedulers"]),
         ("--approve-api-group", options["api_groups"]),
         ("--image", (options["image"] or IMAGE,)),
     ):
         for text in texts:
-            if not text or " " in text:
-                raise _wrong(option, f'"{text}" is empty or has a space')
-    server = options["karmada_server"]
-    if server and not is_http_url(server):
-        raise _wrong("--karmada-server", f'"{server}" is not a valid http(s) URL')
+            yield not text or " " in text, option, f'"{text}" is empty or has a space'
+    server, token = options["karmada_server"], options["token"]
+    is_url = not server or is_http_url(server)
+    yield not is_url, "--karmada-server", f'"{server}" is not a valid http(s) URL'
+    yield token and token_problem(token), "--token", token_problem(token)
+    for problem in map(hash_problem, options["ca_hashes"]):
+        yield problem, "--discovery-token-ca-cert-hash", problem
 
 
 def _controllers(text: str) -> tuple[str, ...]:
@@ -440,29 +449,6 @@ def _controllers(text: str) -> tuple[str, ...]:
     if unknown := {word.removeprefix("-") for word in words} - optional - {"*"}:
         these = f"these are: {', '.join(OPTIONAL_CONTROLLERS)}"
         problem = f'"{min(unknown)}" is not an optional controller; {these}'
-        raise _wrong("--controllers", problem)
+        raise ConfigError("flags", "--controllers", problem)
     running = optional if "*" in words else optional & words
     return tuple(sorted(running - {word[1:] for word in words if word.startswith("-")}))
-
-
-def _check_hub(options: dict[str, Any]) -> None:
-    token, hashes = options["token"], options["ca_hashes"]
-    if options["karmada_kubeconfig"] and token:
-        raise _wrong("--token", "give either a kubeconfig of the hub or a token")
-    if not token:
-        if options["endpoint"] or hashes or options["skips_ca"]:
-            raise _wrong("--token", "HOST:PORT and --discovery-token-... need --token")
-        return
-    if not options["endpoint"]:
-        raise _wrong("HOST:PORT", "--token needs the address of the hub")
-    if bool(hashes) == options["skips_ca"]:
-        skip = "--discovery-token-unsafe-skip-ca-verification to skip the check"
-        raise _wrong("--token", f"give --discovery-token-ca-cert-hash, or {skip}")
-    if problem := token_problem(token):
-        raise _wrong("--token", problem)
-    for problem in filter(None, map(hash_problem, hashes)):
-        raise _wrong("--discovery-token-ca-cert-hash", problem)
-
-
-def _wrong(option: str, problem: str) -> ConfigError:
-    return ConfigError("flags", option, problem)

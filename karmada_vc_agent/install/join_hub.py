@@ -93,9 +93,8 @@ def user_entry(certificate: bytes, key: bytes) -> Object:
 async def request_certificate(
     hub: ApiClient, user: str, prefix: str, lifetime_s: int, *, approves: bool
 ) -> tuple[Object, str]:
-    """Have the hub sign a client certificate for a user of the agents' group.
+    """Have the hub sign a client certificate; return its entry of a kubeconfig, and the CSR's name.
 
-    Return its entry of a kubeconfig, and the name of the CSR.
     approves: approve the CSR as the user of `hub`; otherwise the hub's own controller approves what
     a bootstrap token may request. Raises KubeError, CommandError.
     """
@@ -116,10 +115,7 @@ async def request_certificate(
 
 
 def kubeconfig_text(cluster: Object, name: str, user: Object) -> str:
-    """Return a kubeconfig with the names that `karmadactl register` uses (contract 1.7 point 7).
-
-    cluster: a complete entry, with its certificate authority inline. user: from `user_entry`.
-    """
+    """Return a kubeconfig with the names of `karmadactl register` (contract 1.7 point 7)."""
     context = f"{name}@{HUB_NAME}"
     content = {
         "apiVersion": "v1",
@@ -218,10 +214,9 @@ def public_key_hash(authority: bytes) -> str:
 
 
 def verified_kubeconfig(cluster_info: Object, token: str) -> str:
-    """Return the kubeconfig in a cluster-info ConfigMap if it is signed with this token.
+    """Return the kubeconfig in a cluster-info that is signed with this token. Raises CommandError.
 
-    The signature is a detached JWS, HS256 with the token's secret, and made once more to compare,
-    as kubeadm does. Raises CommandError.
+    The signature is a detached JWS, HS256 with the token's secret, and made once more to compare.
     """
     content = dig(cluster_info, "data", "kubeconfig") or ""
     token_id, _, secret = token.partition(".")
@@ -243,10 +238,9 @@ def verified_kubeconfig(cluster_info: Object, token: str) -> str:
 
 
 def trusted_server(cluster_info: Object, token: str, ca_hashes: tuple[str, ...]) -> Object:
-    """Return the cluster entry of a verified cluster-info.
+    """Return the cluster entry of a verified cluster-info. Raises CommandError.
 
-    ca_hashes: one of them must match the hub's certificate authority; empty = rely on the signature
-    alone. Raises CommandError.
+    ca_hashes: of which one must match the hub's authority; empty = rely on the signature alone.
     """
     try:
         content: Any = yaml.safe_load(verified_kubeconfig(cluster_info, token))
@@ -477,10 +471,7 @@ async def administrator_of(plan: JoinPlan, hub: Hub) -> AsyncIterator[ApiClient]
 
 
 async def agent_kubeconfig(plan: JoinPlan, hub: Hub, installed: str, changes: Changes) -> str:
-    """Return the agent's kubeconfig: `installed` while it is good, else one that the hub signs.
-
-    A dry run signs nothing and returns `installed`. Raises KubeError, CommandError.
-    """
+    """Return `installed` while it is good or the run is dry, else one that the hub signs."""
     access = plan.access
     if is_valid_for(installed, hub.cluster, access.user):
         return installed
@@ -514,10 +505,7 @@ async def host_uid(host: ApiClient) -> str:
 
 
 async def grant_on_hub(hub: ApiClient, access: HubAccess, changes: Changes) -> None:
-    """Grant an agent its rights on the hub. Raises KubeError.
-
-    Virtual clusters that its roles already name keep their rights.
-    """
+    """Grant an agent its rights on the hub; virtual clusters in its roles keep theirs."""
     role = await hub_role(hub, access.agent)
     names = dict.fromkeys((*named_clusters(role), *access.clusters))
     desired = hub_objects(replace(with_host_of(role, access), clusters=tuple(names)))

@@ -81,9 +81,9 @@ _OF_KUBERNETES = frozenset(("default", "kube-system", "kube-public", "kube-node-
 async def check_last(
     leaving: Leaving, hub: ApiClient | None, host: ApiClient | None, host_uid: str
 ) -> None:
-    """Refuse to remove an agent of another host, or one with other virtual clusters.
+    """Refuse to remove an agent of another host, or with other virtual clusters.
 
-    hub, host: None = it does not answer. Raises CommandError, KubeError.
+    hub, host: None = it does not answer, here and below. Raises CommandError, KubeError.
     """
     role = await hub_role(hub, leaving.agent) if hub is not None else {}
     marked = annotations_of(role).get(HOST_ANNOTATION, "")
@@ -99,10 +99,7 @@ async def check_last(
 
 
 async def purge(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None, say: Say) -> None:
-    """Remove an agent. What others have in its namespace stays, and the namespace with it.
-
-    hub, host: None = it does not answer. Raises KubeError.
-    """
+    """Remove an agent; what others have in its namespace stays, and that with it."""
     if hub is not None:
         await prune(hub, leaving.agent, (), Changes(say))
     if host is not None:
@@ -115,10 +112,7 @@ async def purge(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None,
 
 
 async def give_up_policies(host: ApiClient, leaving: Leaving, say: Say) -> None:
-    """Remove the agent's rights and policies if no virtual cluster but the leaving one needs them.
-
-    The rights go first: without the policies they would be too strong. Raises KubeError.
-    """
+    """Remove rights, then policies, if only the leaving virtual cluster needs them."""
     if set(await clusters_left(leaving, None, host)) - {leaving.cluster}:
         return
     with suppress(NotFoundError):
@@ -152,10 +146,7 @@ async def clusters_left(
 
 
 async def _purge_host(leaving: Leaving, host: ApiClient, say: Say) -> None:
-    """Remove the agent, its rights and policies, and what it recorded.
-
-    Its Pods go first, and its rights before the policies that confine them.
-    """
+    """Remove Pods, rights, policies and records, in this order: policies confine the rights."""
     for obj in workload(leaving.agent, leaving.namespace):
         await delete_present(host, path_of(obj), say)
     changes = Changes(say)
@@ -428,10 +419,7 @@ async def _answers(leaving: Leaving, client: ApiClient) -> bool:
 async def _connect(
     leaving: Leaving, hub_at: Credentials, host_at: Credentials
 ) -> AsyncIterator[tuple[ApiClient | None, ApiClient | None, str]]:
-    """Yield clients of hub and host, None for one that does not answer, and the UID of the host.
-
-    Raises CommandError if neither answers, or if one does not and `leaving` is not forced.
-    """
+    """Yield clients of hub and host, None for one that may be away, and the UID of the host."""
     async with _client("hub", hub_at) as hub, _client("host", host_at) as host:
         has_hub, has_host = await _answers(leaving, hub), await _answers(leaving, host)
         if not has_hub and not has_host:

@@ -89,9 +89,7 @@ Say = Callable[[str], None]
 class Leaving:
     """The virtual cluster and the agent that leave, and how.
 
-    claims_user: the user to impersonate for its namespaces; empty = none. is_sure: skip the
-    confirmation. is_forced: continue if the hub or the host is unreachable. purges: remove the
-    agent, too.
+    claims_user: the user to impersonate for its namespaces; empty = none. purges: the agent, too.
     """
 
     cluster: str
@@ -200,8 +198,7 @@ async def works_of(hub: ApiClient, cluster: str) -> list[Object]:
 async def preserve_works(hub: ApiClient, cluster: str, say: Say) -> None:
     """Have the agent keep the host objects of all Works.
 
-    The mark on a Work does not last: the hub writes the Work again from its binding. That on the
-    Cluster does.
+    The mark on a Work ends when the hub writes it from its binding; that on the Cluster lasts.
     """
     mark = {"metadata": {"annotations": {PRESERVE_ANNOTATION: "true"}}}
     await hub.merge_patch(f"{CLUSTERS_PATH}/{cluster}", mark)
@@ -224,10 +221,7 @@ async def _release_works(hub: ApiClient, works: list[Object], say: Say) -> None:
 
 
 async def wait_deleted(hub: ApiClient, leaving: Leaving, say: Say, *, releases: bool) -> None:
-    """Wait until the Cluster is deleted, and print what it waits for.
-
-    releases: remove finalizers of Works that appear late. Raises CommandError.
-    """
+    """Wait until the Cluster is deleted; releases: remove finalizers. Raises CommandError."""
     deadline = time.monotonic() + leaving.timeout_s
     said = ""
     while await find(hub, f"{CLUSTERS_PATH}/{leaving.cluster}") is not None:
@@ -285,10 +279,7 @@ async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
 
 
 def _without(rules: list[Object], cluster: str) -> list[Object]:
-    """Return rules that do not name a Cluster, dropping those that name no other.
-
-    An empty resourceNames would mean every name.
-    """
+    """Return rules without those for one Cluster: empty resourceNames would mean every name."""
     kept = []
     own = {hub_secret_name(cluster, kind) for kind in TOKEN_KINDS}
     for rule in rules:
@@ -309,10 +300,7 @@ async def delete_present(client: ApiClient, path: str, say: Say) -> None:
 
 
 async def remember_left(host: ApiClient, leaving: Leaving, say: Say) -> None:
-    """Record that the virtual cluster left, so that no agent registers it again (trap 5).
-
-    An agent removes the record at its start once its settings no longer name the cluster.
-    """
+    """Record that it left, so that no agent registers it while its settings have it (trap 5)."""
     if await find(host, f"/api/v1/namespaces/{leaving.namespace}") is None:
         return
     state = AgentState(host, leaving.namespace, leaving.agent)
@@ -428,10 +416,9 @@ class HostCleaner:
         await self._change(resource, listed, listed, self._host.delete_same)
 
     async def release(self, resource: Resource, listed: Object) -> None:
-        """Remove our and Karmada's labels and annotations from an object, and keep it.
+        """Remove our and Karmada's marks from an object, and keep it. Raises KubeError.
 
-        One that is of another Work by now, or of none, stays as it is. Raises KubeError, RetryError
-        if it binds a role that grants more than virtual clusters may.
+        Raises RetryError if it binds a role that grants more than virtual clusters may.
         """
 
         async def bare(path: str, live: Object) -> None:
@@ -447,10 +434,7 @@ class HostCleaner:
         live: Object | None,
         write: Callable[[str, Object], Awaitable[None]],
     ) -> None:
-        """Write to an object while it is of the virtual cluster and Work of the one listed.
-
-        live: None = it is read first.
-        """
+        """Write to an object while it is of the Work of the one listed. live: None = read it."""
         metadata = listed["metadata"]
         namespace, name = metadata.get("namespace") or "", metadata["name"]
         fresh = partial(self._objects.fresh, resource, namespace, name)
@@ -462,10 +446,7 @@ class HostCleaner:
         await retry_on_conflict(live or await fresh(), attempt, fresh)
 
     async def give_up(self, live: Object, *, preserve: bool) -> None:
-        """Delete a claimed namespace if the agent created it, else remove the claim.
-
-        One that is being deleted is left alone.
-        """
+        """Delete a claimed namespace if the agent created it, else remove the claim."""
         name, agent, user = live["metadata"]["name"], self._agent, self._claims_user
         if live["metadata"].get("deletionTimestamp"):
             return
@@ -496,10 +477,7 @@ class HostCleaner:
 async def clean_host(
     host: ApiClient, leaving: Leaving, say: Say, *, agent_releases: bool = False
 ) -> None:
-    """Delete or release everything that remains on the host.
-
-    agent_releases: whether a running agent serves the virtual cluster, and releases what stays.
-    """
+    """Delete or release all that remains; agent_releases: a running agent releases what stays."""
     agent, namespace, cluster = leaving.agent, leaving.namespace, leaving.cluster
     await revoke_tokens(host, agent, namespace, cluster, Changes(say))
     cleaner = HostCleaner(host, leaving, say, agent_releases=agent_releases)
@@ -515,9 +493,9 @@ async def claimed(host: ApiClient, selector: str) -> list[tuple[Object, Claim]]:
 
 
 async def obstacle_in(host: ApiClient, namespace: str, cluster: str, text: str) -> str:
-    """Return why a namespace is not to be deleted with its content: it has objects of others.
+    """Return why a namespace is not to be deleted: it has objects of others than `cluster`.
 
-    cluster: whose objects do not count. text: to be filled with kind and name of the first other.
+    text: to be filled with kind and name of the first of them.
     """
     served = await Discovery(host).refresh()
     if not served.is_complete:
@@ -550,8 +528,7 @@ _POLICIES_PATH = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
 def check_ours(cluster: Object | None, leaving: Leaving, host_uid: str) -> None:
     """Reject a Cluster that this host did not register, or that another agent serves.
 
-    host_uid: empty = the host is unreachable; then only Push Clusters are detected. Raises
-    CommandError.
+    host_uid: empty = unknown; then only Push Clusters are detected. Raises CommandError.
     """
     if cluster is None:
         return
@@ -572,10 +549,7 @@ def check_ours(cluster: Object | None, leaving: Leaving, host_uid: str) -> None:
 async def check_exists(
     leaving: Leaving, cluster: Object | None, hub: ApiClient | None, host: ApiClient | None
 ) -> None:
-    """Reject a name that does not exist, and one whose namespaces another agent claims.
-
-    cluster: on the hub. hub, host: None = unreachable. Raises CommandError, KubeError.
-    """
+    """Reject a name without Cluster or record, and namespaces that another agent claims."""
     name, agent = leaving.cluster, leaving.agent
     agents, recorded = set[str](), set[str]()
     if host is not None:
@@ -597,10 +571,7 @@ async def claimants(host: ApiClient, cluster: str) -> set[str]:
 
 
 async def claims_user(host: ApiClient, agent: str) -> str:
-    """Return the user to impersonate when changing claimed namespaces; "" = none.
-
-    Raises CommandError if that is not possible, KubeError.
-    """
+    """Return the user to impersonate for claimed namespaces, "" = none. Raises CommandError."""
     policy = PolicyOwner(agent, "", "").claims_policy
     path = f"{_POLICIES_PATH}/{policy}"
     try:
