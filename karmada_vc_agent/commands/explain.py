@@ -189,19 +189,7 @@ _PATIENCE = Timeouts(request_s=10.0)
     short_help="Show what became of a Work or an object.",
 )
 @click.argument("what", metavar="CLUSTER/WORK|CLUSTER/KIND/NAMESPACE/NAME")
-@click.option(
-    "--config",
-    "config_path",
-    type=shared.FilePath(),
-    help="Settings file of the agent, for its kubeconfigs.",
-)
-@click.option(
-    "--karmada-kubeconfig", default="", help="Kubeconfig of the hub. Default: as for run."
-)
-@shared.karmada_context
-@shared.agent_name
-@shared.agent_namespace
-@click.option("--kubeconfig", default="", help="Kubeconfig of the host. Default: as for run.")
+@shared.options("explain")
 @shared.form("text")
 def explain(what: str, form: str, **options: Any) -> None:
     """Show what hub and host have of one Work, or of one object by its name on the hub.

@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -101,32 +102,42 @@ class FilePath(click.Path):
         return super().convert(value, param, ctx)
 
 
-agent_config = click.option(
-    "--config",
-    "config_path",
-    type=FilePath(),
-    help="Settings file of the agent, for its name and namespace.",
+_TYPES: dict[str, click.ParamType] = {
+    "file": FilePath(),
+    "directory": FilePath(file_okay=False),
+    "lifetime": click.IntRange(600, 2**31 - 1),
+}
+
+
+@cache
+def _table() -> dict[str, list[Any]]:
+    text = resources.files(__package__).joinpath("options.yaml").read_text()
+    table: dict[str, list[Any]] = yaml.safe_load(text)
+    return table
+
+
+def options(name: str, **values: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return what adds the options of a name in options.yaml; values: what their help names."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for row in reversed(_table()[name]):
+            if isinstance(row, str):
+                command = options(row)(command)
+                continue
+            others = {key: value for key, value in row.items() if key not in ("flags", "type")}
+            kind = row.get("type")
+            others["type"] = click.Choice(kind) if isinstance(kind, list) else _TYPES.get(kind)
+            others["help"] = row["help"].format(**values)
+            command = click.option(*row["flags"], **others)(command)
+        return command
+
+    return add
+
+
+agent_config, agent_name, agent_namespace = map(
+    options, ("agent_config", "agent_name", "agent_namespace")
 )
-agent_name = click.option(
-    "--agent-name", default="", help="Name of the agent. Default: from the settings file."
-)
-agent_namespace = click.option(
-    "--agent-namespace",
-    default="",
-    help="Namespace of the agent on the host. Default: from the settings file, else the agent's "
-    "name.",
-)
-karmada_context = click.option(
-    "--karmada-context",
-    default="",
-    help="Context in that kubeconfig. Default: its current context.",
-)
-kubeconfig = click.option(
-    "--kubeconfig",
-    default="",
-    help="Kubeconfig of the host, with administrator rights. Default: the Pod's ServiceAccount, "
-    "then $KUBECONFIG, then ~/.kube/config.",
-)
+karmada_context, kubeconfig = options("karmada_context"), options("kubeconfig")
 
 
 def form(for_people: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

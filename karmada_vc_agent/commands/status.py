@@ -22,12 +22,7 @@ _HUB = "hub"
     "status", epilog=shared.examples("status"), short_help="Show the virtual clusters of an agent."
 )
 @click.argument("name", required=False, default="")
-@click.option(
-    "--metrics-url",
-    default="http://127.0.0.1:8080/metrics",
-    show_default=True,
-    help="Address of the agent's metrics; only the leader has virtual clusters.",
-)
+@shared.options("status")
 @shared.form("table")
 def status(name: str, metrics_url: str, form: str) -> None:
     """Show which virtual clusters an agent serves, and how old the hub's picture of them is.

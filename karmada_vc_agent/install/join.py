@@ -41,7 +41,6 @@ from karmada_vc_agent.install.host_rights import (
 from karmada_vc_agent.install.join_hub import (
     HOST,
     HUB,
-    YEAR_S,
     Hub,
     JoinPlan,
     hash_problem,
@@ -225,122 +224,9 @@ IMAGE = "karmada-vc-agent:0.1.0"
     epilog=shared.examples("join"), short_help="Grant an agent its rights, and install it."
 )
 @click.argument("endpoint", required=False, default="", metavar="[HOST:PORT]")
-@click.option(
-    "--config",
-    "config_path",
-    type=shared.FilePath(),
-    help="Settings file (kind AgentConfig); its virtual clusters join.",
+@shared.options(
+    "join", controllers=", ".join(OPTIONAL_CONTROLLERS), scheduler=SCHEDULER, image=IMAGE
 )
-@click.option(
-    "--name",
-    "names",
-    multiple=True,
-    metavar="CLUSTER",
-    help="Name of a virtual cluster to join that is not in the settings file, such as a "
-    "VirtualCluster object. Without a file you create the ConfigMap with the settings yourself.",
-)
-@shared.agent_name
-@shared.agent_namespace
-@click.option(
-    "--karmada-kubeconfig", default="", help="Kubeconfig with administrator rights on the hub."
-)
-@shared.karmada_context
-@click.option(
-    "--karmada-server",
-    default="",
-    metavar="URL",
-    help="URL of the hub as the agent reaches it. Default: the URL in the kubeconfig.",
-)
-@click.option(
-    "--token",
-    default="",
-    envvar="KARMADA_VC_AGENT_TOKEN",
-    help="Bootstrap token for the hub at HOST:PORT, instead of a kubeconfig. With --apply, "
-    "join creates the Roles as Karmada's user system:karmada:agent:rbac-generator, "
-    "which has administrator rights.",
-)
-@click.option(
-    "--discovery-token-ca-cert-hash",
-    "ca_hashes",
-    multiple=True,
-    metavar="SHA256",
-    help="Hash of the public key that the hub's certificate authority must have.",
-)
-@click.option(
-    "--discovery-token-unsafe-skip-ca-verification",
-    "skips_ca",
-    is_flag=True,
-    help="Skip the check of the hash: a holder of the token can then impersonate the hub.",
-)
-@shared.kubeconfig
-@click.option(
-    "--controllers",
-    default="*",
-    show_default=True,
-    help=f"Grant the rights of these optional controllers: * for all, foo to enable foo, -foo to "
-    f"disable it. Controllers: {', '.join(OPTIONAL_CONTROLLERS)}.",
-)
-@click.option(
-    "--works-cluster-wide",
-    is_flag=True,
-    help="Let the agent watch the Works of all Clusters of the hub with a single watch.",
-)
-@click.option(
-    "--cert-expiration-seconds",
-    "lifetime_s",
-    type=click.IntRange(600, 2**31 - 1),
-    default=YEAR_S,
-    show_default=True,
-    help="Validity of the agent's client certificate, in seconds.",
-)
-@click.option(
-    "--scheduler",
-    "schedulers",
-    multiple=True,
-    metavar="USER",
-    help=f"User on the host that may bind pods of virtual clusters. Default: those of the last "
-    f"join, else {SCHEDULER}.",
-)
-@click.option(
-    "--approve-api-group",
-    "api_groups",
-    multiple=True,
-    metavar="GROUP",
-    help="API group whose namespaced kinds virtual clusters may use, even if the host does not "
-    "serve it yet.",
-)
-@click.option(
-    "--elsewhere",
-    "is_elsewhere",
-    is_flag=True,
-    help="The agent runs outside the host cluster: create its account, rights and policies "
-    "there, but no Deployment.",
-)
-@click.option(
-    "--unconfined",
-    is_flag=True,
-    help="Join a host that serves no ValidatingAdmissionPolicy, too (Kubernetes before 1.30): "
-    "nothing there confines the agent and its tenants.",
-)
-@click.option(
-    "--image",
-    default="",
-    help=f"Image of the agent. Default: what another writer set in the Deployment, else {IMAGE}.",
-)
-@click.option(
-    "--only", type=click.Choice(("hub", "host")), default=None, help="Write to this side only."
-)
-@click.option(
-    "--output-dir",
-    "directory",
-    type=shared.FilePath(file_okay=False),
-    help="Write hub.yaml, host.yaml and hub.kubeconfig into this directory.",
-)
-@click.option("-o", "--output", type=click.Choice(("yaml",)), help="Print the manifests.")
-@click.option(
-    "--apply", "applies", is_flag=True, help="Apply to hub and host; show each difference first."
-)
-@click.option("--dry-run", "is_dry", is_flag=True, help="With --apply: show the differences only.")
 def join(**options: Any) -> None:
     """Give an agent its rights and its credential on the hub, and install it on the host.
 

@@ -436,43 +436,7 @@ def _client(name: str, credentials: Credentials) -> ApiClient:
     epilog=shared.examples("leave"), short_help="Remove one virtual cluster, or the agent itself."
 )
 @click.argument("cluster", required=False, default="")
-@shared.agent_config
-@shared.agent_name
-@shared.agent_namespace
-@click.option(
-    "--karmada-kubeconfig",
-    required=True,
-    type=shared.FilePath(),
-    help="Kubeconfig with administrator rights on the hub.",
-)
-@shared.karmada_context
-@shared.kubeconfig
-@click.option(
-    "--preserve-resources", is_flag=True, help="Keep the host objects, without the agent's labels."
-)
-@click.option(
-    "--prune",
-    "prunes",
-    is_flag=True,
-    help="Remove only host objects whose Work was deleted; without --yes, list them.",
-)
-@click.option(
-    "--purge",
-    "purges",
-    is_flag=True,
-    help="Also remove the agent and all that join created for it, once no virtual cluster is left.",
-)
-@click.option(
-    "--force", "is_forced", is_flag=True, help="Continue if the hub or the host is unreachable."
-)
-@click.option("--yes", "is_sure", is_flag=True, help="Skip the confirmation.")
-@click.option(
-    "--timeout",
-    default="2m",
-    show_default=True,
-    metavar="DURATION",
-    help="How long to wait for the hub to remove the Cluster.",
-)
+@shared.options("leave")
 def leave(**options: Any) -> None:
     """Remove one virtual cluster cleanly: Cluster, Works, host objects, rights.
 
