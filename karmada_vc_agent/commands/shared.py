@@ -102,7 +102,7 @@ class FilePath(click.Path):
         return super().convert(value, param, ctx)
 
 
-_TYPES: dict[str, click.ParamType] = {
+_TYPES: dict[str, click.ParamType[Any]] = {
     "file": FilePath(),
     "directory": FilePath(file_okay=False),
     "lifetime": click.IntRange(600, 2**31 - 1),
