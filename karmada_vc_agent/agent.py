@@ -26,10 +26,7 @@ from karmada_vc_agent.kube.discovery import BearerReview
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.kube.flows import Supervisor, retry_until_done
 from karmada_vc_agent.kube.kubeconfig import CredentialsFollower
-from karmada_vc_agent.kube.leader_election import (
-    LeaderElection,
-    LeadLostError,
-)
+from karmada_vc_agent.kube.leader_election import LeaderElection, LeadLostError
 from karmada_vc_agent.kube.store import History
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import Object
@@ -47,8 +44,6 @@ _log = logging.getLogger(__name__)
 
 RELEASE_S = 0.8
 """Limit for the release of the lead; a host that does not answer must not hold up the end."""
-
-
 OF_SERVICE = ("lists", "agents", "found", "rights", "checkpoint", "writes")
 """Checks of what runs while this process leads; they pass before."""
 NEITHER = "waits for the API server of the hub, without a checkpoint"
@@ -318,9 +313,11 @@ class Agent:
         served = self.service.checks() if self.service is not None else {}
         unreadable = self.metrics.unreadable()
         problem = self._settings.problem if self._settings is not None else None
+        lack = self.hub_start.lack if self.waits_for == NEITHER else ""
+        lack = f": {lack}" if lack else ""
         return {
             **{server: self._check_server(server, client) for server, client in self.lanes()},
-            "phase": self._check_phase(),
+            "phase": f"{STARTING}: {self.waits_for}{lack}" if self.phase == STARTING else None,
             "objects": Note(f"cannot read {'; '.join(unreadable)}") if unreadable else None,
             "settings": Note(f"keeping those in use: {problem}") if problem else None,
             **dict.fromkeys(OF_SERVICE),
@@ -344,13 +341,6 @@ class Agent:
         refusal = self._check_hub_accepts()
         accepts_none = bool(refusal) and not isinstance(refusal, Note)
         return accepts_none or self._check_away(HUB) is not None
-
-    def _check_phase(self) -> str | None:
-        """Return what a start waits for, and why no checkpoint does instead."""
-        if self.phase != STARTING:
-            return None
-        lack = self.hub_start.lack if self.waits_for == NEITHER else ""
-        return f"{self.phase}: {self.waits_for}" + (f": {lack}" if lack else "")
 
     def _check_rights(self, lacks: str | None) -> str | None:
         """Return which right is missing; a virtual cluster that waits for `join` fails no other."""

@@ -84,7 +84,7 @@ def _flags(command: Callable[..., None]) -> Callable[..., None]:
     """Add an option to a command for each setting that is a flag."""
     for setting in reversed(flags_of(CONFIG)):
         is_switch = setting.kind is bool
-        option = click.option(
+        command = click.option(
             f"{setting.flag}/--no-{setting.flag[2:]}" if is_switch else setting.flag,
             setting.name,
             default=None,
@@ -92,8 +92,7 @@ def _flags(command: Callable[..., None]) -> Callable[..., None]:
             type=_Switch() if is_switch else str,
             metavar=None if is_switch else _metavar(setting),
             help=setting.help + _default(setting),
-        )
-        command = option(command)
+        )(command)
     return command
 
 
@@ -154,7 +153,9 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
     digest = digest_of(config_path) if config_path is not None else b""
     with one_line_errors():
         given = read()
-        check_reregister(given, reregister)
+        if unknown := set(reregister) - {vc.name for vc in given.virtual_clusters}:
+            problem = f'"{min(unknown)}" is not a virtual cluster of the settings'
+            raise ConfigError("flags", "--reregister", problem)
         config = with_profile_defaults(given, given.agent_namespace)
         hub = find_credentials(
             config.karmada_kubeconfig, config.karmada_context, flag="--karmada-kubeconfig"
@@ -165,21 +166,13 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
     if config_path is not None:
         reread = partial(reload_settings, given, read, config_path)
         follower = SettingsFollower(config_path, digest, reread)
-    agent = Agent(
-        config,
-        hub,
-        host,
-        frozenset(reregister),
-        node=os.environ.get(NODE_VARIABLE, ""),
-        settings=follower,
-    )
+    node = os.environ.get(NODE_VARIABLE, "")
+    agent = Agent(config, hub, host, frozenset(reregister), node=node, settings=follower)
     sys.exit(_serve(agent, config))
 
 
 def read_settings(
-    path: Path | None,
-    flags: Mapping[str, Any],
-    variables: Mapping[str, str],
+    path: Path | None, flags: Mapping[str, Any], variables: Mapping[str, str]
 ) -> AgentConfig:
     """Return the settings of file, environment and flags. Raises ConfigError."""
     config = load_config(CONFIG, path, flags, variables, check_rules)
@@ -225,25 +218,18 @@ def check_rules(config: AgentConfig, source: str) -> None:
             raise ConfigError(source, f'clusterScopedKinds["{kind}"]', problem)
 
 
-def check_reregister(config: AgentConfig, reregister: tuple[str, ...]) -> None:
-    """Reject names that are not virtual clusters of the settings. Raises ConfigError."""
-    unknown = set(reregister) - {vc.name for vc in config.virtual_clusters}
-    if unknown:
-        problem = f'"{min(unknown)}" is not a virtual cluster of the settings'
-        raise ConfigError("flags", "--reregister", problem)
-
-
 def _serve(agent: Agent, config: AgentConfig) -> int:
+    """Run until the end; log why an agent exits that lost the lead. A bug propagates."""
     limit_tls_buffers()
+    error: BaseException
     try:
         asyncio.run(_run_until_signal(agent, config))
-    except (ConfigError, LeadLostError, BaseExceptionGroup) as error:
-        return _exit_code(_innermost(error))
-    return 0
-
-
-def _exit_code(error: BaseException) -> int:
-    """Log why the agent exits; a bug propagates."""
+    except (ConfigError, LeadLostError, BaseExceptionGroup) as raised:
+        error = raised
+    else:
+        return 0
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
     if isinstance(error, LeadLostError):
         _log.error("Exiting: leader election lost", extra={"reason": str(error)})
         return EXIT_LOST_LEAD
@@ -251,12 +237,6 @@ def _exit_code(error: BaseException) -> int:
         click.echo(f"karmada-vc-agent: {error}", err=True)
         return EXIT_SETTINGS
     raise error
-
-
-def _innermost(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def metrics_tls(directory: str, tasks: AsyncExitStack) -> ssl.SSLContext:

@@ -4,32 +4,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from karmada_vc_agent.access.admission import (
-    ANY_CLUSTER,
-    GROUP,
-    VALIDATING,
-    VERSIONS,
-    PolicyOwner,
-    allowances,
-    cluster_of,
-    desired_policies,
-    group_labels,
-    held_by,
-    networks_of_pods,
-    owner_of,
-    renames_of,
-    resource_of,
-    served_versions,
-)
-from karmada_vc_agent.access.agent_objects import (
-    HostInstall,
-    base_objects,
-    definition_key,
-    gateway_base_objects,
-    secret_name,
-    token_keys,
-    workload_objects,
-)
+from karmada_vc_agent.access import admission, agent_objects
+from karmada_vc_agent.access.admission import PolicyOwner
+from karmada_vc_agent.access.agent_objects import HostInstall
 from karmada_vc_agent.access.rights import (
     MANAGED,
     NAMESPACED,
@@ -126,8 +103,8 @@ def host_rights(
     protected values are only ever added. schedulers: users who may bind pods; empty = keep those of
     the last join. api_groups: see HostAccess.
     """
-    versions = {VALIDATING: "v1"} if served is None else served_versions(served)
-    is_confined = config.install_policies and VALIDATING in versions
+    versions = {admission.VALIDATING: "v1"} if served is None else admission.served_versions(served)
+    is_confined = config.install_policies and admission.VALIDATING in versions
     names = _names(config, clusters, installed)
     vcs = (*config.virtual_clusters, *_by_name(install, config, names, described))
     owner = _owner(install, config, names, vcs, described, installed)
@@ -159,7 +136,7 @@ def host_rights(
         install=replace(install, accounts=acts_as, gateway_port=port),
         access=access,
         owner=owner,
-        policies=desired_policies(owner, versions) if is_confined else [],
+        policies=admission.desired_policies(owner, versions) if is_confined else [],
         adoptions={name: vc.name for vc in config.virtual_clusters for name in vc.adopt_namespaces},
         definitions=[obj for feature in FEATURES for obj in feature.definitions(config)],
     )
@@ -186,8 +163,10 @@ def _names(
 ) -> frozenset[str]:
     """Return the names whose claims and marks are the agent's, former ones and ANY_CLUSTER too."""
     former = (name for vc in config.virtual_clusters for name in vc.former_names)
-    names = {*clusters, *former, *(installed.clusters if installed else ())} - {ANY_CLUSTER}
-    return frozenset(names | {ANY_CLUSTER} if config.objects.any_name else names)
+    names = {*clusters, *former, *(installed.clusters if installed else ())} - {
+        admission.ANY_CLUSTER
+    }
+    return frozenset(names | {admission.ANY_CLUSTER} if config.objects.any_name else names)
 
 
 def _by_name(
@@ -195,7 +174,7 @@ def _by_name(
 ) -> list[VirtualCluster]:
     """Return tenants that the settings do not list; in Strict each has an account, too."""
     former = {name for vc in config.virtual_clusters for name in vc.former_names}
-    listed = {vc.name for vc in config.virtual_clusters} | former | {ANY_CLUSTER}
+    listed = {vc.name for vc in config.virtual_clusters} | former | {admission.ANY_CLUSTER}
     return [
         VirtualCluster(
             name,
@@ -217,13 +196,13 @@ def _owner(
     """Return the input of the policies; of virtual clusters that nothing decides it stays."""
     agent, namespace = install.agent, install.namespace
     owner = installed or PolicyOwner(agent, namespace, "")
-    listed = (vc for vc in described.virtual_clusters if names & {vc.name, ANY_CLUSTER})
+    listed = (vc for vc in described.virtual_clusters if names & {vc.name, admission.ANY_CLUSTER})
     decided = {vc.name: vc for vc in (*listed, *vcs)}
 
     def decide(
         previous: Iterable[str], rule: Callable[[VirtualCluster, str], set[str]]
     ) -> tuple[str, ...]:
-        kept = {one for one in previous if cluster_of(one) not in decided}
+        kept = {one for one in previous if admission.cluster_of(one) not in decided}
         new = (rule(vc, config.tenancy) for vc in decided.values())
         return tuple(sorted(kept.union(*new)))
 
@@ -239,18 +218,18 @@ def _owner(
         user=service_account_user(namespace, agent),
         clusters=tuple(sorted(names)),
         group_labels=tuple(
-            sorted(labels.union(*map(group_labels, config.virtual_clusters), *used))
+            sorted(labels.union(*map(admission.group_labels, config.virtual_clusters), *used))
         ),
         schedulers=owner.schedulers,
         elsewhere=tuple(elsewhere),
-        held=decide(owner.held, held_by),
-        allowed=decide(owner.allowed, allowances),
-        renames=tuple(sorted(set[str]().union(*map(renames_of, decided.values())))),
+        held=decide(owner.held, admission.held_by),
+        allowed=decide(owner.allowed, admission.allowances),
+        renames=tuple(sorted(set[str]().union(*map(admission.renames_of, decided.values())))),
         gateway=gateway if config.gateway.enabled else "",
         template=config.namespace_template,
         domain=config.cluster_domain,
         tenants_keys=tenants_patterns(config.tenancy, config.namespace_keys),
-        pod_cidrs=networks_of_pods(config.tenancy, config.pod_cidrs),
+        pod_cidrs=admission.networks_of_pods(config.tenancy, config.pod_cidrs),
     )
 
 
@@ -326,19 +305,22 @@ async def remove_policies(
     listed = [
         (resource, live["metadata"]["name"])
         async for resource, live in labelled_objects(
-            host, served, f"{AGENT_LABEL}={agent}", wants=lambda each: each.gvk.group == GROUP
+            host,
+            served,
+            f"{AGENT_LABEL}={agent}",
+            wants=lambda each: each.gvk.group == admission.GROUP,
         )
     ]
     for resource, name in sorted(listed, key=lambda each: not each[0].gvk.kind.endswith("Binding")):
         kind = resource.gvk.kind
-        if (kind, name) not in keep and kind.removesuffix("Binding") in VERSIONS:
+        if (kind, name) not in keep and kind.removesuffix("Binding") in admission.VERSIONS:
             await remove_object(host, resource.path(name=name), f"{kind} {name}", changes)
 
 
 def workload(agent: str, namespace: str, gateway_port: int = 0) -> list[Object]:
     """Return what `join` creates in the agent's namespace to run it, in the order to remove it."""
     install = HostInstall(agent, namespace, "", "any", "any", gateway_port=gateway_port)
-    return workload_objects(install)[::-1]
+    return agent_objects.workload_objects(install)[::-1]
 
 
 async def remove_gateway(host: ApiClient, agent: str, namespace: str, changes: Changes) -> None:
@@ -348,8 +330,13 @@ async def remove_gateway(host: ApiClient, agent: str, namespace: str, changes: C
     """
     if await find(host, f"/apis/{RBAC_API}/clusterrolebindings/{gateway_role(agent)}") is None:
         return
-    made = [*workload(agent, namespace, 1), *gateway_base_objects(agent, namespace)[::-1]]
-    for obj in (each for each in made if each["metadata"]["name"] == secret_name(agent)):
+    made = [
+        *workload(agent, namespace, 1),
+        *agent_objects.gateway_base_objects(agent, namespace)[::-1],
+    ]
+    for obj in (
+        each for each in made if each["metadata"]["name"] == agent_objects.secret_name(agent)
+    ):
         live = await find(host, path_of(obj))
         if live is not None and labels_of(obj).items() <= labels_of(live).items():
             await remove_object(host, path_of(obj), key_of(obj), changes)
@@ -365,10 +352,10 @@ async def revoke_tokens(
     host: ApiClient, agent: str, namespace: str, cluster: str, changes: Changes
 ) -> None:
     """Make the tokens of a virtual cluster invalid, and remove its callers. Raises KubeError."""
-    path = f"/api/v1/namespaces/{namespace}/secrets/{secret_name(agent)}"
+    path = f"/api/v1/namespaces/{namespace}/secrets/{agent_objects.secret_name(agent)}"
     secret = await find(host, path)
     data = dig(secret, "data") or {}
-    of_cluster = (*token_keys(secret, cluster), definition_key(cluster))
+    of_cluster = (*agent_objects.token_keys(secret, cluster), agent_objects.definition_key(cluster))
     if keys := [key for key in of_cluster if key in data]:
         await host.merge_patch(path, {"data": dict.fromkeys(keys)})
         changes.report(f"host: revoked the tokens of {cluster}")
@@ -385,9 +372,9 @@ async def read_host(host: ApiClient, agent: str) -> tuple[ServedApis, PolicyOwne
     """Return what the host serves, and what the installed policies protect. Raises KubeError."""
     served = await Discovery(host).refresh()
     name = PolicyOwner(agent, "", "").confines_policy
-    if VALIDATING not in served_versions(served):
+    if admission.VALIDATING not in admission.served_versions(served):
         return served, None
-    return served, owner_of(await find(host, f"{_POLICIES_PATH}/{name}") or {})
+    return served, admission.owner_of(await find(host, f"{_POLICIES_PATH}/{name}") or {})
 
 
 async def check_profile(host: ApiClient, agent: str, tenancy: str) -> None:
@@ -419,7 +406,9 @@ async def grant_on_host(
     stronger than its policies allow. Raises KubeError, CommandError.
     """
     agent = rights.install.agent
-    await apply_all(host, [*rights.definitions, *base_objects(rights.install)], changes)
+    await apply_all(
+        host, [*rights.definitions, *agent_objects.base_objects(rights.install)], changes
+    )
     roles, theirs = await _roles(host, rights)
     ours = [role for role in roles if role["metadata"]["name"] not in theirs]
     await apply_all(host, ours, changes)
@@ -466,7 +455,7 @@ async def _put_policy(
     host: ApiClient, served: ServedApis, desired: Object, changes: Changes
 ) -> None:
     """Make the spec of a policy exactly the desired one. Raises KubeError, CommandError."""
-    resource = resource_of(served, desired)
+    resource = admission.resource_of(served, desired)
     path = resource.path(name=desired["metadata"]["name"])
 
     async def put() -> None:

@@ -73,7 +73,6 @@ from karmada_vc_agent.model.vocabulary import (
 from karmada_vc_agent.runner.hub_presence import check_apart, check_karmada
 from karmada_vc_agent.runner.parts import Described
 
-YEAR_S = 31_536_000
 SIGNING_S = 60.0
 POLL_S = 0.2
 RENEW_BELOW = 0.2

@@ -18,6 +18,7 @@ from karmada_vc_agent.config.checks import cluster_name_problem
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.install import join_hub
+from karmada_vc_agent.install import leave_steps as steps
 from karmada_vc_agent.install.apply_objects import Changes, find, path_of
 from karmada_vc_agent.install.host_rights import (
     BINDINGS,
@@ -28,30 +29,7 @@ from karmada_vc_agent.install.host_rights import (
     workload,
 )
 from karmada_vc_agent.install.join_hub import hub_role
-from karmada_vc_agent.install.leave_steps import (
-    NAMESPACES_PATH,
-    SHOWN,
-    HostCleaner,
-    Leaving,
-    Say,
-    bindings_to,
-    check_exists,
-    check_ours,
-    claimants,
-    claimed,
-    claims_user,
-    clean_host,
-    delete_present,
-    describe,
-    leading,
-    obstacle_in,
-    preserve_works,
-    recorded_state,
-    remember_left,
-    take_rights,
-    wait_deleted,
-    works_of,
-)
+from karmada_vc_agent.install.leave_steps import HostCleaner, Leaving, Say
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import NotFoundError, NotServedError, UnreachableError
@@ -93,7 +71,7 @@ async def check_last(
     left = await clusters_left(leaving, hub, host)
     if others := [name for name in left if name != leaving.cluster]:
         raise CommandError(
-            f"agent {leaving.agent} has other virtual clusters: {listed(others, SHOWN)}; "
+            f"agent {leaving.agent} has other virtual clusters: {listed(others, steps.SHOWN)}; "
             "run leave for each of them first. Nothing was changed"
         )
 
@@ -136,8 +114,8 @@ async def clusters_left(
     """Return the virtual clusters that the agent still has, sorted."""
     names: set[str] = set()
     if host is not None:
-        claims = await claimed(host, f"{AGENT_LABEL}={leaving.agent}")
-        records = (await recorded_state(host, leaving.namespace, leaving.agent)).clusters()
+        claims = await steps.claimed(host, f"{AGENT_LABEL}={leaving.agent}")
+        records = (await steps.recorded_state(host, leaving.namespace, leaving.agent)).clusters()
         names = {claim.cluster for _, claim in claims}
         names |= {name for name, record in records.items() if not record.has_left}
     if hub is not None:
@@ -148,7 +126,7 @@ async def clusters_left(
 async def _purge_host(leaving: Leaving, host: ApiClient, say: Say) -> None:
     """Remove Pods, rights, policies and records, in this order: policies confine the rights."""
     for obj in workload(leaving.agent, leaving.namespace):
-        await delete_present(host, path_of(obj), say)
+        await steps.delete_present(host, path_of(obj), say)
     changes = Changes(say)
     await remove_gateway(host, leaving.agent, leaving.namespace, changes)
     await prune(host, leaving.agent, (), changes, claimed=True)
@@ -157,14 +135,14 @@ async def _purge_host(leaving: Leaving, host: ApiClient, say: Say) -> None:
         await _delete_common_roles(host, say)
     await _unmark(host, leaving, say)
     await _delete_records(host, leaving, say)
-    path = f"{NAMESPACES_PATH}/{leaving.namespace}"
+    path = f"{steps.NAMESPACES_PATH}/{leaving.namespace}"
     if leaving.namespace in _OF_KUBERNETES or await find(host, path) is None:
         return
     text = "{} {} in it does not belong to the agent"
-    if obstacle := await obstacle_in(host, leaving.namespace, "", text):
+    if obstacle := await steps.obstacle_in(host, leaving.namespace, "", text):
         say(f"host: namespace {leaving.namespace} stays: {obstacle}")
     else:
-        await delete_present(host, path, say)
+        await steps.delete_present(host, path, say)
 
 
 async def _delete_common_roles(host: ApiClient, say: Say) -> None:
@@ -183,24 +161,24 @@ async def _delete_common_roles(host: ApiClient, say: Say) -> None:
             where = f"{binding.get('namespace') or 'the cluster'} by {binding['name']}"
             say(f"host: ClusterRole {name} stays: it is bound in {where}")
         else:
-            await delete_present(host, path, say)
+            await steps.delete_present(host, path, say)
 
 
 async def _unmark(host: ApiClient, leaving: Leaving, say: Say) -> None:
     """Remove the labels of nodes by virtual cluster, and what lets these adopt namespaces."""
-    state = await recorded_state(host, leaving.namespace, leaving.agent)
+    state = await steps.recorded_state(host, leaving.namespace, leaving.agent)
     names = [
         name
         for name in {**state.clusters(), **state.labels()}
-        if not await claimants(host, name)  # else another agent's by now
+        if not await steps.claimants(host, name)  # else another agent's by now
     ]
     if cleaned := sum([await unlabel_nodes(host, name) for name in names]):
         say(f"host: removed label {MEMBERSHIP_LABEL} from {cleaned} nodes")
-    for namespace in (await host.get(NAMESPACES_PATH)).get("items") or ():
+    for namespace in (await host.get(steps.NAMESPACES_PATH)).get("items") or ():
         if annotations_of(namespace).get(ALLOW_ADOPTION_ANNOTATION) in names:
             name = namespace["metadata"]["name"]
             patch = {"metadata": {"annotations": {ALLOW_ADOPTION_ANNOTATION: None}}}
-            await host.merge_patch(f"{NAMESPACES_PATH}/{name}", patch)
+            await host.merge_patch(f"{steps.NAMESPACES_PATH}/{name}", patch)
             say(f"host: removed annotation {ALLOW_ADOPTION_ANNOTATION} from namespace {name}")
 
 
@@ -211,13 +189,13 @@ async def _delete_records(host: ApiClient, leaving: Leaving, say: Say) -> None:
         return
     accounts = f"/api/v1/{space}/serviceaccounts"
     names = [each["metadata"]["name"] for each in (await host.get(accounts)).get("items") or ()]
-    await delete_present(host, f"/api/v1/{space}/configmaps/{name}-state", say)
+    await steps.delete_present(host, f"/api/v1/{space}/configmaps/{name}-state", say)
     for feature in FEATURES:
         await feature.purge(host, leaving.namespace, name, say)
-    await delete_present(host, f"/apis/coordination.k8s.io/v1/{space}/leases/{name}", say)
+    await steps.delete_present(host, f"/apis/coordination.k8s.io/v1/{space}/leases/{name}", say)
     for own in names:
         if own == name or own.endswith(f".{name}"):
-            await delete_present(host, f"{accounts}/{own}", say)
+            await steps.delete_present(host, f"{accounts}/{own}", say)
 
 
 PROBE_S = 10.0
@@ -228,11 +206,11 @@ async def run_leave(leaving: Leaving, hub_at: Credentials, host_at: Credentials)
     """Remove a virtual cluster. Raises CommandError, KubeError."""
     async with _connect(leaving, hub_at, host_at) as (hub, host, uid):
         if host is not None and await HostCleaner(host, leaving, _say).namespaces():
-            leaving = replace(leaving, claims_user=await claims_user(host, leaving.agent))
+            leaving = replace(leaving, claims_user=await steps.claims_user(host, leaving.agent))
         is_on_hub = await _check(leaving, hub, host, uid)
         question = f"Remove virtual cluster {leaving.cluster}"
         if hub is not None:
-            warn(leaving, await bindings_to(hub, leaving.cluster), is_on_hub=is_on_hub)
+            warn(leaving, await steps.bindings_to(hub, leaving.cluster), is_on_hub=is_on_hub)
             question += f" and agent {leaving.agent}" if leaving.purges else ""
         else:
             question += " from the host only"
@@ -256,36 +234,36 @@ async def _check(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None
         if host is not None:
             await check_apart(hub, uid)
         cluster = await find(hub, f"{CLUSTERS_PATH}/{leaving.cluster}")
-        check_ours(cluster, leaving, uid)
+        steps.check_ours(cluster, leaving, uid)
         if leaving.purges:
             await check_last(leaving, hub, host, uid)
-    await check_exists(leaving, cluster, hub, host)
+    await steps.check_exists(leaving, cluster, hub, host)
     return cluster is not None
 
 
 async def _leave(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None) -> None:
     """Remove the virtual cluster from hub and host; None = it does not answer."""
     name = leaving.cluster
-    lead = leading(hub, host, leaving, _say) if host else nullcontext(False)
+    lead = steps.leading(hub, host, leaving, _say) if host else nullcontext(False)
     async with lead as is_served:
         if host is not None:
-            await remember_left(host, leaving, _say)
+            await steps.remember_left(host, leaving, _say)
         if hub is not None:
             if is_served and leaving.preserve:
-                await preserve_works(hub, name, _say)
+                await steps.preserve_works(hub, name, _say)
             with suppress(NotFoundError):  # it sets the deletionTimestamp
                 await hub.delete(f"{CLUSTERS_PATH}/{name}")
                 _say(f"hub: Cluster {name} is being deleted")
         if host is not None and not is_served:
-            await clean_host(host, leaving, _say)
+            await steps.clean_host(host, leaving, _say)
         if hub is not None:
-            await wait_deleted(hub, leaving, _say, releases=not is_served)
+            await steps.wait_deleted(hub, leaving, _say, releases=not is_served)
         if host is not None:
             if is_served:  # the agent leaves what no Work created, such as `default`
-                await clean_host(host, leaving, _say, agent_releases=True)
+                await steps.clean_host(host, leaving, _say, agent_releases=True)
             await give_up_policies(host, leaving, _say)
         if hub is not None:
-            await take_rights(hub, leaving, _say)
+            await steps.take_rights(hub, leaving, _say)
 
 
 def _report_rest(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None) -> None:
@@ -317,7 +295,7 @@ async def run_purge(leaving: Leaving, hub_at: Credentials, host_at: Credentials)
 async def run_prune(leaving: Leaving, hub_at: Credentials, host_at: Credentials) -> None:
     """List host objects whose Work is deleted; remove them with --yes."""
     async with _client("hub", hub_at) as hub, _client("host", host_at) as host:
-        claims = await claimed(host, f"{AGENT_LABEL}={leaving.agent}")
+        claims = await steps.claimed(host, f"{AGENT_LABEL}={leaving.agent}")
         clusters = [leaving.cluster] if leaving.cluster else {of.cluster for _, of in claims}
         total = sum(
             [await _prune(replace(leaving, cluster=each), hub, host) for each in sorted(clusters)]
@@ -336,14 +314,14 @@ async def _prune(leaving: Leaving, hub: ApiClient, host: ApiClient) -> int:
         command = f"karmada-vc-agent leave {name}"
         _say(f"{name}: its Cluster is not on the hub, or ends; {command} removes all that it has")
         return 0
-    check_ours(cluster, leaving, await join_hub.host_uid(host))
-    user = await claims_user(host, leaving.agent) if leaving.is_sure else ""
+    steps.check_ours(cluster, leaving, await join_hub.host_uid(host))
+    user = await steps.claims_user(host, leaving.agent) if leaving.is_sure else ""
     cleaner = HostCleaner(host, replace(leaving, claims_user=user), _say, agent_releases=True)
     objects = await cleaner.objects(await cleaner.namespaces())
-    works = {each["metadata"]["name"] for each in await works_of(hub, name)}
+    works = {each["metadata"]["name"] for each in await steps.works_of(hub, name)}
     orphans = [each for each in objects if is_orphan(each[1], works)]
     for each in orphans:
-        _say(f"{name}: {'removing' if leaving.is_sure else 'orphaned'} {describe(each)}")
+        _say(f"{name}: {'removing' if leaving.is_sure else 'orphaned'} {steps.describe(each)}")
         if leaving.is_sure:
             await cleaner.delete(*each)
     return len(orphans) + await _prune_namespaces(leaving, hub, cleaner)
@@ -353,7 +331,7 @@ async def _prune_namespaces(leaving: Leaving, hub: ApiClient, cleaner: HostClean
     """Delete or release claimed namespaces that no Work needs, unless others have objects there."""
 
     async def orphaned() -> dict[str, Object]:
-        works = await works_of(hub, cleaner.cluster)
+        works = await steps.works_of(hub, cleaner.cluster)
         return await cleaner.orphaned_namespaces(namespaces_needed(works))
 
     pruned = 0
@@ -379,10 +357,10 @@ def warn(leaving: Leaving, bindings: Sequence[str], *, is_on_hub: bool) -> None:
         return
     fate = "stays, without the agent's labels" if leaving.preserve else "ends"
     _say(f"bindings still target {leaving.cluster}; what they run there {fate}:")
-    for binding in bindings[:SHOWN]:
+    for binding in bindings[: steps.SHOWN]:
         _say(f"  {binding}")
-    if len(bindings) > SHOWN:
-        _say(f"  and {len(bindings) - SHOWN} more")
+    if len(bindings) > steps.SHOWN:
+        _say(f"  and {len(bindings) - steps.SHOWN} more")
 
 
 def _confirm(leaving: Leaving, question: str) -> None:
