@@ -349,7 +349,6 @@ def _problems(config: AgentConfig) -> Problems:
     yield from _virtual_cluster_problems(config)
     yield from _discovered_problems(config)
     yield from _address_problems(config)
-    yield from _shared_nodes(config.virtual_clusters)
     yield "controllers", _raised(enabled_controllers, config.controllers)
     yield "featureGates", _raised(feature_gates, config.feature_gates)
     for kind in config.cluster_scoped_kinds:
@@ -371,16 +370,12 @@ def _range_problems(struct: msgspec.Struct, path: str = "") -> Problems:
 
 
 def _virtual_cluster_problems(config: AgentConfig) -> Problems:
-    seen: dict[str, int] = {}
     for index, vc in enumerate(config.virtual_clusters):
         path = f"virtualClusters[{index}]"
         for where, problem in problems_of(vc):
             yield f"{path}.{where}", problem
-        if vc.name in seen:
-            yield f"{path}.name", f'"{vc.name}" is used by virtualClusters[{seen[vc.name]}]'
-        seen[vc.name] = index
         yield f"{path}.serviceNames", _service_names_problem(vc, config)
-    yield from _taken_over(config)
+    yield from _used_twice(config)
 
 
 def _service_names_problem(vc: VirtualCluster, config: AgentConfig) -> str | None:
@@ -389,25 +384,26 @@ def _service_names_problem(vc: VirtualCluster, config: AgentConfig) -> str | Non
     return f"{SERVICE_NAMES_FIRST} needs clusterDNS to be set"
 
 
-def _taken_over(config: AgentConfig) -> Problems:
-    """Yield namespaces and former names that another virtual cluster has, too."""
-    names = {vc.name: f"virtualClusters[{i}]" for i, vc in enumerate(config.virtual_clusters)}
-    former: dict[str, str] = {}
-    adopted: dict[str, str] = {}
+def _used_twice(config: AgentConfig) -> Problems:
+    """Yield names, namespaces and nodes that another virtual cluster has, too."""
+    users: dict[object, str] = {("adoptNamespaces", config.agent_namespace): "agentNamespace"}
     for index, vc in enumerate(config.virtual_clusters):
-        for number, name in enumerate(vc.former_names):
-            path = f"virtualClusters[{index}].formerNames[{number}]"
-            served = names.get(name) if name != vc.name else None
-            if (other := served or former.get(name)) is not None:
-                yield path, f'"{name}" is used by {other}'
-            former[name] = path
-        for number, namespace in enumerate(vc.adopt_namespaces):
-            path = f"virtualClusters[{index}].adoptNamespaces[{number}]"
-            if namespace in adopted:
-                yield path, f'"{namespace}" is listed in {adopted[namespace]}, too'
-            if namespace == config.agent_namespace:
-                yield path, f'"{namespace}" is the agent\'s own namespace (agentNamespace)'
-            adopted[namespace] = path
+        former = [name for name in vc.former_names if name != vc.name]
+        selected = frozenset(vc.node_selector.requirements())
+        for setting, values in (
+            ("name", [vc.name]),
+            ("formerNames", former),
+            ("adoptNamespaces", vc.adopt_namespaces),
+            ("nodeNames", vc.node_names),
+            ("nodeSelector", [selected] if selected else []),
+        ):
+            where = f"virtualClusters[{index}].{setting}"
+            kind = "name" if setting == "formerNames" else setting
+            for value in values:
+                if (user := users.setdefault((kind, value), where)) != where:
+                    is_text = isinstance(value, str)
+                    what = f'"{value}" is used by' if is_text else "selects the same nodes as"
+                    yield where, f"{what} {user}"
 
 
 def _discovered_problems(config: AgentConfig) -> Problems:
@@ -450,21 +446,3 @@ def _cidr_problem(cidr: str) -> str | None:
     network = ipaddress.ip_network(cidr, strict=False)
     is_prefix = not _raised(ipaddress.ip_network, cidr)
     return None if is_prefix else f'"{cidr}" has bits set beyond its prefix; write {network}'
-
-
-def _shared_nodes(clusters: tuple[VirtualCluster, ...]) -> Problems:
-    """Yield nodes that two certainly share, whatever nodes there are."""
-    owners: dict[object, int] = {}
-    for index, vc in enumerate(clusters):
-        selected = frozenset(vc.node_selector.requirements())
-        for nodes in (*vc.node_names, *((selected,) if vc.node_selector else ())):
-            earlier = owners.setdefault(nodes, index)
-            if earlier == index:
-                continue
-            other = f'"{clusters[earlier].name}" (virtualClusters[{earlier}])'
-            if nodes == selected:
-                where, problem = "nodeSelector", f'"{vc.name}" and {other} select the same nodes'
-            else:
-                problem = f'"{nodes}" is also a node of {other}; remove it from one of them'
-                where = "nodeNames"
-            yield f"virtualClusters[{index}].{where}", problem
