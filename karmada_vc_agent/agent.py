@@ -303,8 +303,6 @@ class Agent:
             hand_over=self.hub_start.hand_over(self.is_hub_away),
         )
 
-    # --- checks -------------------------------------------------------------------------
-
     def readiness(self) -> dict[str, str | None]:
         """Return what keeps this agent from its work; a standby is ready to take over.
 

@@ -81,7 +81,6 @@ def main() -> None:
 
 
 def _flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add an option to a command for each setting that is a flag."""
     for setting in reversed(flags_of(CONFIG)):
         is_switch = setting.kind is bool
         command = click.option(

@@ -225,32 +225,19 @@ def cluster_of(entry: str) -> str:
 
 _POLICIES = (
     "agent-confines",  # the first: it has the input of all as an annotation
-    "account-tokens",
-    "anchor-objects",
-    "group-labels",
-    "node-devices",
-    "node-events",
-    "node-pods",
-    "own-objects",
-    "pod-addresses",
-    "pod-binding",
-    "pod-limits",
-    "shared-proxies",
-    "shared-routes",
-    "volume-node",
-    "gateway-confines",
-    "namespace-claims",
-    "pod-placement",
+    *("account-tokens", "anchor-objects", "group-labels", "node-devices", "node-events"),
+    *("node-pods", "own-objects", "pod-addresses", "pod-binding", "pod-limits"),
+    *("shared-proxies", "shared-routes", "volume-node", "gateway-confines"),
+    *("namespace-claims", "pod-placement"),
 )
 _TABLES = {
-    "aliases": guards.ALIASES,
+    **{
+        name.lower(): value
+        for name, value in (vars(references) | vars(guards)).items()
+        if name.isupper() and not name.startswith("_")
+    },
     "binding_names": BINDING_NAMES,
     "decisions": tuple(sorted(DECISIVE_KEYS)),
-    "dns_names": guards.DNS_NAMES,
-    "ends_of_paths": guards.ENDS_OF_PATHS,
-    "ends_of_values": guards.ENDS_OF_VALUES,
-    "host_keys": guards.HOST_KEYS,
-    "ingress_nginx": guards.INGRESS_NGINX,
     "is_forbidden": " || ".join(
         f"variables.virtual.startsWith({cel_text(each[:-1])})"
         if each.endswith("*")
@@ -263,17 +250,10 @@ _TABLES = {
     ),
     "karmadas_domain": KARMADAS_DOMAIN,
     "labels_of_pod": OF_POD,
-    "load_balancer_keys": guards.LOAD_BALANCER_KEYS,
-    "of_all_proxies": references.OF_ALL_PROXIES,
-    "pattern_ends": guards.PATTERN_ENDS,
-    "pod_addresses": guards.POD_ADDRESSES,
-    "proxy_calls": guards.PROXY_CALLS,
-    "proxy_domains": references.PROXY_DOMAINS,
-    "proxy_references": references.PROXY_REFERENCES,
     "selected_node": (SELECTED_NODE_ANNOTATION, SELECTED_NODE_BEFORE),
     "tenant_roles": tuple(TENANT_ROLES.values()),
 }
-"""What policies and the rules for Works have in common."""
+"""What policies and the rules for Works have in common; tables of rules by their names."""
 _NO_IPV4 = "!ip.lowerAscii().matches('^[0:]+ffff:')"
 
 
@@ -407,12 +387,10 @@ def gaps_of(
         yield f"leave Node label {', '.join(unguarded)} to the nodes"
     loose, tight = [], []
     for name, vc in clusters.items():
-        held, desired = entries_of(owner.held, name), held_by(vc, tenancy)
-        allowed, may = entries_of(owner.allowed, name), allowances(vc, tenancy)
-        if desired - held or allowed - may:
-            loose.append(name)
-        if held - desired or may - allowed:
-            tight.append(name)
+        held, allowed = entries_of(owner.held, name), entries_of(owner.allowed, name)
+        desired, may = held_by(vc, tenancy), allowances(vc, tenancy)
+        loose += [name] * bool(desired - held or allowed - may)
+        tight += [name] * bool(held - desired or may - allowed)
     if loose:
         yield f"let tenants of {', '.join(loose)} write what their Works are refused"
     if tight:

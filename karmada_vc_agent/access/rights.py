@@ -101,7 +101,6 @@ def host_reasons(access: HostAccess) -> Reasons:
 
 
 def _host_files(access: HostAccess) -> Iterator[tuple[str, Values]]:
-    """Yield the files, each with its values."""
     values = _host_values(access)
     has_gateway = access.gateway_callers is not None
     names = {
@@ -141,7 +140,6 @@ def _host_values(access: HostAccess) -> Values:
 
 
 def _bindable(access: HostAccess) -> Iterable[str]:
-    """Return the ClusterRoles that the agent binds, each once."""
     tenants = (name for name in TENANT_ROLES.values() if name != NAMESPACE_ADMIN)
     bound = [namespace_role(access.agent), *tenants, *access.bound_roles]
     if access.tenancy == SHARED:
@@ -152,7 +150,6 @@ def _bindable(access: HostAccess) -> Iterable[str]:
 
 
 def _by_group(kinds: Iterable[Kind]) -> list[Object]:
-    """Return the kinds of each API group: group, plurals."""
     groups: dict[str, set[str]] = defaultdict(set)
     for group, plural in kinds:
         groups[group].add(plural)
@@ -257,7 +254,6 @@ def _hub_files(access: HubAccess) -> Iterator[tuple[str, Values]]:
 
 
 def _roles(access: HubAccess) -> Iterator[str]:
-    """Yield the files for all virtual clusters together."""
     core = "access/roles/hub"
     by_controller = {_INTERPRETER: f"{core}-interpreter.yaml", **access.of_features}
     yield f"{core}.yaml"

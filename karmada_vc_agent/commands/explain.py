@@ -190,7 +190,6 @@ _PATIENCE = Timeouts(request_s=10.0)
 )
 @click.argument("what", metavar="CLUSTER/WORK|CLUSTER/KIND/NAMESPACE/NAME")
 @shared.options("explain")
-@shared.form("text")
 def explain(what: str, form: str, **options: Any) -> None:
     """Show what hub and host have of one Work, or of one object by its name on the hub.
 

@@ -140,19 +140,6 @@ agent_config, agent_name, agent_namespace = map(
 karmada_context, kubeconfig = options("karmada_context"), options("kubeconfig")
 
 
-def form(for_people: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the option of what is printed: the form for people, its default, JSON or YAML."""
-    return click.option(
-        "--output",
-        "-o",
-        "form",
-        type=click.Choice((for_people, "json", "yaml")),
-        default=for_people,
-        show_default=True,
-        help="Form of the output.",
-    )
-
-
 def written(content: Any, form: str) -> str:
     """Return plain data as JSON or YAML."""
     if form == "json":

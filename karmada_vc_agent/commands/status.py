@@ -23,7 +23,6 @@ _HUB = "hub"
 )
 @click.argument("name", required=False, default="")
 @shared.options("status")
-@shared.form("table")
 def status(name: str, metrics_url: str, form: str) -> None:
     """Show which virtual clusters an agent serves, and how old the hub's picture of them is.
 
@@ -127,7 +126,6 @@ def hub_text(hub: Object, now: datetime) -> str:
 
 
 def _rows(url: str) -> list[Object]:
-    """Return the metrics of the agent. Raises ConfigError, CommandError."""
     if not is_http_url(url):
         raise ConfigError("flags", "--metrics-url", f'"{url}" is not a valid http(s) URL')
     try:

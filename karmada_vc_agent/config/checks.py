@@ -169,7 +169,6 @@ def _names(
 
 
 def _label_problems(vc: VirtualCluster) -> Problems:
-    """Yield label keys and values."""
     for where, labels in (
         ("nodeSelector.matchLabels", vc.node_selector.match_labels),
         ("clusterLabels", vc.cluster_labels),
@@ -227,7 +226,6 @@ def _model_problems(models: tuple[Object, ...]) -> Problems:
 
 
 def _tenancy_problems(vc: VirtualCluster) -> Problems:
-    """Yield the limits of a tenant, and what it takes over."""
     for name, amount in vc.quota.items():
         # The host validates names: extended resources and counts of any kind are allowed.
         is_negative = quantity.parse(amount).nano < 0
@@ -305,7 +303,6 @@ def _raise_first(problems: Problems, source: str) -> None:
 
 
 def _conflicts(config: AgentConfig) -> Problems:
-    """Yield settings that exclude each other."""
     if config.objects.any_name and config.tenancy == STRICT:
         problem = f"is true, must be false with tenancy {STRICT}; use join --name instead"
         yield "objects.anyName", problem

@@ -207,7 +207,6 @@ def decode_one(setting: Setting, given: Any, source: str, path: str) -> Any:
 
 
 def _read(kind: Any, given: Any) -> Any:
-    """Decode a type that is not one of msgspec's."""
     try:
         return kind.read(given)
     except TypeError as error:

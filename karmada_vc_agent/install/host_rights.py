@@ -268,14 +268,6 @@ async def rbac_objects(client: ApiClient, kind: str, selector: str = "") -> list
     return [{**item, **head} for item in answer.get("items") or ()]
 
 
-async def labelled_roles(client: ApiClient, agent: str, kind: str) -> list[Object]:
-    """Return roles or bindings of an agent, in all namespaces. Raises KubeError."""
-    listed = await rbac_objects(client, kind, f"{AGENT_LABEL}={agent}")
-    return [
-        item for item in listed if f"{item['metadata']['name']}:".startswith(f"vc-agent:{agent}:")
-    ]
-
-
 async def prune(
     client: ApiClient,
     agent: str,
@@ -288,8 +280,10 @@ async def prune(
     """Remove roles and bindings that are not desired; claimed: in claimed namespaces, too."""
     keep = {key_of(obj) for obj in desired}
     for kind in kinds:
-        for live in await labelled_roles(client, agent, kind):
-            if key_of(live) not in keep and (claimed or CLUSTER_LABEL not in labels_of(live)):
+        for live in await rbac_objects(client, kind, f"{AGENT_LABEL}={agent}"):
+            is_own = f"{live['metadata']['name']}:".startswith(f"vc-agent:{agent}:")
+            is_listed = claimed or CLUSTER_LABEL not in labels_of(live)
+            if is_own and is_listed and key_of(live) not in keep:
                 await remove_object(client, path_of(live), key_of(live), changes)
 
 

@@ -77,7 +77,11 @@ async def write_manifests(
         plan = replace(plan, access=join_hub.with_host_of(role, plan.access))
     folder, kubeconfig = plan.directory, ""
     if hub is not None and folder is not None:  # nothing is signed to be printed
-        kubeconfig = await _kubeconfig(plan, folder, hub, host)
+        path = folder / KUBECONFIG_FILE
+        installed = path.read_text(errors="replace") if path.exists() else ""
+        if host is not None and not installed:
+            installed = await join_hub.installed_kubeconfig(host, plan.namespace)
+        kubeconfig = await join_hub.agent_kubeconfig(plan, hub, installed, Changes(plan.say))
     texts = {f"{side}.yaml": await _text(plan, side, kubeconfig, host) for side in plan.sides}
     if folder is None:
         click.echo("---\n".join(texts.values()), nl=False)
@@ -98,15 +102,6 @@ async def rights_for(plan: JoinPlan, host: ApiClient) -> tuple[HostRights, Serve
     await check_profile(host, plan.access.agent, plan.config.tenancy)
     described = await described_on_host(host, plan.config)
     return plan.rights(served, installed, described), served
-
-
-async def _kubeconfig(plan: JoinPlan, folder: Path, hub: Hub, host: ApiClient | None) -> str:
-    """Return the agent's kubeconfig: the one in the folder or on the host while it is good."""
-    path = folder / KUBECONFIG_FILE
-    installed = path.read_text(errors="replace") if path.exists() else ""
-    if host is not None and not installed:
-        installed = await join_hub.installed_kubeconfig(host, plan.namespace)
-    return await join_hub.agent_kubeconfig(plan, hub, installed, Changes(plan.say))
 
 
 async def _text(plan: JoinPlan, side: str, kubeconfig: str, host: ApiClient | None) -> str:
@@ -239,7 +234,6 @@ def join(**options: Any) -> None:
 
 
 def _plan(options: dict[str, Any]) -> JoinPlan:
-    """Return what to do. Raises ConfigError."""
     _raise_first(_misused(options))
     file: Path | None = options["config_path"]
     config, agent, namespace = shared.settings_and_agent(options)
@@ -287,7 +281,6 @@ def _raise_first(problems: Problems) -> None:
 
 
 def _misused(options: dict[str, Any]) -> Problems:
-    """Yield options that exclude or need each other."""
     applies, is_dry, token = options["applies"], options["is_dry"], options["token"]
     endpoint, hashes, skips = options["endpoint"], options["ca_hashes"], options["skips_ca"]
     kubeconfig, needs_hub = options["karmada_kubeconfig"], applies and options["only"] != "host"

@@ -267,7 +267,6 @@ async def _leave(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None
 
 
 def _report_rest(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None) -> None:
-    """Print what remains where a server does not answer."""
     name = leaving.cluster
     if hub is None:
         _say(f"{name} has left the host. The hub does not answer, so these remain there:")
@@ -433,7 +432,6 @@ def leave(**options: Any) -> None:
 
 
 def _leaving(options: dict[str, Any]) -> Leaving:
-    """Return what leaves. Raises ConfigError."""
     cluster, prunes, purges = options["cluster"], options["prunes"], options["purges"]
     preserve = options["preserve_resources"]
     if not (cluster or prunes or purges):

@@ -1,10 +1,7 @@
 """The steps of `leave`: leadership, Cluster, Works, rights, and the agent's record.
 
-Never two writers. While an agent serves the virtual cluster, the Cluster is deleted on the hub and
-that agent cleans up; then this command deletes what no Work created, and marks the namespaces that
-stay, which the agent then releases. Otherwise this command holds leadership, so that no agent
-starts meanwhile, and does everything itself. Every step can be repeated: it skips what an earlier
-attempt finished.
+Never two writers: while an agent serves the virtual cluster it cleans up the host, and this command
+deletes only what no Work created; otherwise this command holds leadership. Each can be repeated.
 """
 
 import asyncio
@@ -209,7 +206,6 @@ async def preserve_works(hub: ApiClient, cluster: str, say: Say) -> None:
 
 
 async def _release_works(hub: ApiClient, works: list[Object], say: Say) -> None:
-    """Remove the agent's finalizer from Works."""
     released = 0
     for work in works:
         if EXECUTION_FINALIZER in (work["metadata"].get("finalizers") or ()):
@@ -518,7 +514,6 @@ def describe(listed: Listed) -> str:
 
 
 def _origin(live: Object) -> tuple[str | None, str]:
-    """Return virtual cluster and Work of an object."""
     return labels_of(live).get(CLUSTER_LABEL), work_of(live)
 
 
