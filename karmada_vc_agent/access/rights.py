@@ -203,11 +203,6 @@ class HubAccess:
         return f"vc-agent:{self.agent}"
 
     @property
-    def works_role(self) -> str:
-        """Name of the ClusterRole that is bound in each execution namespace."""
-        return f"{self.role}:works"
-
-    @property
     def auth_role(self) -> str:
         """Name of the ClusterRole that has Karmada send its rules for impersonation."""
         return f"{self.role}:unified-auth"

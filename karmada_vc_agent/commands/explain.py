@@ -109,7 +109,10 @@ async def _on_host(
     virtual = {each["metadata"]["name"]: name for name, each in spaces.items()}
     names = [(key.gvk.kind, key.namespace, key.name) for key in map(key_of, manifests)]
     if not names and len(parts) > 1:
-        names = [(_kind_of(parts[0], {gvk.kind for gvk in served.by_kind}), parts[1], parts[2])]
+        kind = next((gvk.kind for gvk in served.by_kind if _is_named(parts[0], gvk.kind)), None)
+        if kind is None:
+            raise CommandError(f'the host has no kind "{parts[0]}"')
+        names = [(kind, parts[1], parts[2])]
     kinds = {kind for kind, _, _ in names}
     live: dict[_Name, Object] = {}
     async for resource, item in labelled_objects(
@@ -140,13 +143,6 @@ async def _on_host(
         }
 
     return [described(*each) for each in names]
-
-
-def _kind_of(text: str, kinds: Collection[str]) -> str:
-    """Return the kind of the host that a text names, such as deployment. Raises CommandError."""
-    if kind := next((each for each in kinds if _is_named(text, each)), None):
-        return kind
-    raise CommandError(f'the host has no kind "{text}"')
 
 
 def _is_named(text: str, kind: str) -> bool:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -103,21 +103,15 @@ def problems_of(vc: VirtualCluster) -> Problems:
         ("resourceModels", vc.resource_models, _ModelSetting),
         ("limits", vc.limits, _LimitSetting),
     ):
-        yield _misshapen(key, objects, shape)
+        try:
+            decode(list(objects), tuple[shape, ...], "")  # type: ignore[valid-type]
+        except ConfigError as error:
+            yield f"{key}{error.path}", error.problem
     yield from _node_problems(vc)
     yield from _label_problems(vc)
     yield from _taint_problems(vc)
     yield from _model_problems(vc.resource_models)
     yield from _tenancy_problems(vc)
-
-
-def _misshapen(key: str, objects: tuple[Object, ...], shape: Any) -> tuple[str, str | None]:
-    """Return the path of a value that is not as hub or host take it, and what is wrong with it."""
-    try:
-        decode(list(objects), tuple[shape, ...], "")
-    except ConfigError as error:
-        return f"{key}{error.path}", error.problem
-    return key, None
 
 
 def _is_cluster_name(name: str) -> bool:
@@ -430,16 +424,13 @@ def _address_problems(config: AgentConfig) -> Problems:
     for name in _ADDRESSES:
         yield camel(name), listen_problem(getattr(config, name))
     for index, cidr in enumerate(config.pod_cidrs):
-        yield f"podCIDRs[{index}]", _cidr_problem(cidr)
+        problem = f'"{cidr}" is not a valid CIDR; write for example 10.244.0.0/16'
+        if not _raised(partial(ipaddress.ip_network, strict=False), cidr):
+            network = ipaddress.ip_network(cidr, strict=False)
+            problem = f'"{cidr}" has bits set beyond its prefix; write {network}'
+        is_wrong = _raised(ipaddress.ip_network, cidr)
+        yield f"podCIDRs[{index}]", problem if is_wrong else None
     for index, address in enumerate(config.cluster_dns):
         if _raised(ipaddress.ip_address, address):
             problem = f'"{address}" is not a valid IP address; write for example 10.96.0.10'
             yield f"clusterDNS[{index}]", problem
-
-
-def _cidr_problem(cidr: str) -> str | None:
-    if _raised(partial(ipaddress.ip_network, strict=False), cidr):
-        return f'"{cidr}" is not a valid CIDR; write for example 10.244.0.0/16'
-    network = ipaddress.ip_network(cidr, strict=False)
-    is_prefix = not _raised(ipaddress.ip_network, cidr)
-    return None if is_prefix else f'"{cidr}" has bits set beyond its prefix; write {network}'

@@ -97,18 +97,22 @@ class Setting:
 @cache
 def settings_of(struct: type[msgspec.Struct]) -> tuple[Setting, ...]:
     """Return the declared settings of a struct, one for each field; read once: that is slow."""
-    return tuple(_setting(struct, field) for field in msgspec.structs.fields(struct))
+    return tuple(
+        Setting(
+            each.name,
+            each.encode_name,
+            bare(each.type),
+            _default(each),
+            getattr(each.type, "__metadata__", (None,))[0],
+            struct,
+        )
+        for each in msgspec.structs.fields(struct)
+    )
 
 
 def flags_of(struct: type[msgspec.Struct]) -> tuple[Setting, ...]:
     """Return those that are flags and environment variables, too."""
     return tuple(setting for setting in settings_of(struct) if setting.is_flag)
-
-
-def _setting(struct: type[msgspec.Struct], field: Any) -> Setting:
-    (allowed,) = getattr(field.type, "__metadata__", (None,))
-    kind = bare(field.type)
-    return Setting(field.name, field.encode_name, kind, _default(field), allowed, struct)
 
 
 @cache

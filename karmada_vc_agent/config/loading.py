@@ -44,19 +44,14 @@ def read_file(struct: type[AgentConfig], path: Path) -> dict[str, Any]:
         raise ConfigError(source, "", problem) from error
     if not isinstance(raw, dict):
         raise ConfigError(source, "", "empty, or not a mapping of settings")
-    raw = _with_bounds(_without_header(_without_nulls(raw), source), struct)
+    for key, expected in _HEADER.items():
+        if (given := raw.pop(key, None)) != expected:
+            problem = f"is {shown(given)}" if given else "is not set"
+            raise ConfigError(source, key, f'{problem}, must be "{expected}"')
+    raw = _with_bounds(_without_nulls(raw), struct)
     decoded = decode(raw, struct, source)
     fields = msgspec.structs.fields(struct)
     return {f.name: getattr(decoded, f.name) for f in fields if f.encode_name in raw}
-
-
-def _without_header(raw: dict[str, Any], source: str) -> dict[str, Any]:
-    """Return the settings of a file of the right kind; a file of another kind has none."""
-    for key, expected in _HEADER.items():
-        if (given := raw.get(key)) != expected:
-            problem = f"is {shown(given)}" if given else "is not set"
-            raise ConfigError(source, key, f'{problem}, must be "{expected}"')
-    return {key: value for key, value in raw.items() if key not in _HEADER}
 
 
 def _without_nulls(raw: dict[str, Any]) -> dict[str, Any]:

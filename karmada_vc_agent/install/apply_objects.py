@@ -15,7 +15,12 @@ from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object, copy_object, dig, key_of
 from karmada_vc_agent.model.vocabulary import flow_text
 
-_SERVERS_OWN = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
+_OF_SERVER = frozenset(
+    (
+        *(".metadata.managedFields", ".metadata.resourceVersion", ".metadata.generation"),
+        *(".metadata.uid", ".metadata.creationTimestamp", ".status"),
+    )
+)
 _LONGEST = 160
 
 
@@ -65,7 +70,7 @@ def without_fields(value: Any, left_out: frozenset[str], path: str = "") -> Any:
 
 def differences(old: Object, new: Object) -> list[str]:
     """Return a line for each field of an object that differs; values of Secrets are not shown."""
-    before, after = (dict(fields_of(_compared(obj))) for obj in (old, new))
+    before, after = (dict(fields_of(without_fields(obj, _OF_SERVER))) for obj in (old, new))
     is_secret = key_of(new).gvk.kind == "Secret"
     lines = []
     for path in dict.fromkeys((*before, *after)):
@@ -97,11 +102,6 @@ def _texts(value: Any) -> list[str]:
 def _item(item: Any) -> str:
     is_rule = isinstance(item, dict) and "verbs" in item
     return flow_text(item) if is_rule else json.dumps(item)
-
-
-def _compared(obj: Object) -> Object:
-    metadata = {k: v for k, v in obj.get("metadata", {}).items() if k not in _SERVERS_OWN}
-    return {**obj, "metadata": metadata, "status": {}}
 
 
 def _has_name(item: Any) -> bool:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -250,24 +250,17 @@ def _plan(options: dict[str, Any]) -> JoinPlan:
         gateway=bool(config and config.gateway.enabled),
         of_features=HUB_ROLES,
     )
-    return JoinPlan(
-        access=access,
-        namespace=namespace,
-        config=with_profile_defaults(config or AgentConfig(agent_name=agent), namespace),
-        settings=file.read_text() if file else "",
-        image=options["image"] or IMAGE,
-        sets_image=bool(options["image"]),
-        sides=(options["only"],) if options["only"] else ("hub", "host"),
-        **{key: options[key] for key in _AS_GIVEN},
-    )
-
-
-_AS_GIVEN = (
-    *("karmada_kubeconfig", "karmada_context", "karmada_server", "endpoint", "token", "ca_hashes"),
-    *("kubeconfig", "lifetime_s", "schedulers", "api_groups", "is_elsewhere", "unconfined"),
-    *("applies", "directory", "is_dry"),
-)
-"""Options that are fields of the plan."""
+    own = {
+        "access": access,
+        "namespace": namespace,
+        "config": with_profile_defaults(config or AgentConfig(agent_name=agent), namespace),
+        "settings": file.read_text() if file else "",
+        "image": options["image"] or IMAGE,
+        "sets_image": bool(options["image"]),
+        "sides": (options["only"],) if options["only"] else ("hub", "host"),
+    }
+    names = [each.name for each in fields(JoinPlan)]
+    return JoinPlan(**{name: own.get(name, options.get(name)) for name in names})
 
 
 Problems = Iterator[tuple[object, str, str]]

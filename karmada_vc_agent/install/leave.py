@@ -50,7 +50,7 @@ from karmada_vc_agent.model.vocabulary import (
     execution_namespace,
 )
 from karmada_vc_agent.runner.hub_presence import check_apart, check_karmada
-from karmada_vc_agent.work.rules.ownership import is_orphan, namespaces_needed
+from karmada_vc_agent.work.rules.ownership import is_orphan, namespaces_needed, work_of
 
 _RBAC_PATH = f"/apis/{RBAC_API}"
 _OF_KUBERNETES = frozenset(("default", "kube-system", "kube-public", "kube-node-lease"))
@@ -269,14 +269,11 @@ async def _leave(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None
 def _report_rest(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None) -> None:
     name = leaving.cluster
     if hub is None:
-        _say(f"{name} has left the host. The hub does not answer, so these remain there:")
-        space = execution_namespace(name)
-        _say(f"  Cluster {name}, its Works in {space}, its Lease in karmada-cluster")
-        _say(f"  the names {name} in the roles vc-agent:{leaving.agent}")
+        own = f"Cluster {name}, its Lease, its Works in {execution_namespace(name)}, and {name}"
+        _say(f"{name} has left the host. On the hub remain {own} in roles vc-agent:{leaving.agent}")
     elif host is None:
-        _say("The host does not answer, so these remain there:")
-        _say(f"  namespaces with label {CLUSTER_LABEL}={name}, and what is in them")
-        _say(f"  cluster.{name} in ConfigMap {leaving.namespace}/{leaving.agent}-state")
+        own = f"namespaces with label {CLUSTER_LABEL}={name} with their content, and cluster.{name}"
+        _say(f"On the host remain {own} in ConfigMap {leaving.namespace}/{leaving.agent}-state")
     if hub is None or host is None:
         _say(f"Once it answers, run karmada-vc-agent leave {name} again")
 
@@ -319,10 +316,12 @@ async def _prune(leaving: Leaving, hub: ApiClient, host: ApiClient) -> int:
     objects = await cleaner.objects(await cleaner.namespaces())
     works = {each["metadata"]["name"] for each in await steps.works_of(hub, name)}
     orphans = [each for each in objects if is_orphan(each[1], works)]
-    for each in orphans:
-        _say(f"{name}: {'removing' if leaving.is_sure else 'orphaned'} {steps.describe(each)}")
+    verb = "removing" if leaving.is_sure else "orphaned"
+    for resource, live in orphans:
+        place = "/".join(filter(None, (dig(live, "metadata", k) for k in ("namespace", "name"))))
+        _say(f"{name}: {verb} {resource.gvk.kind} {place} (Work {work_of(live)})")
         if leaving.is_sure:
-            await cleaner.delete(*each)
+            await cleaner.delete(resource, live)
     return len(orphans) + await _prune_namespaces(leaving, hub, cleaner)
 
 

@@ -114,14 +114,6 @@ async def bindings_to(hub: ApiClient, cluster: str) -> list[str]:
     return targeting
 
 
-async def is_served(hub: ApiClient, leaving: Leaving, process: str) -> bool:
-    """Return whether an agent process renews the Lease of the Cluster. Raises KubeError."""
-    if await find(hub, f"{CLUSTERS_PATH}/{leaving.cluster}") is None:
-        return False
-    lease = await find(hub, f"{LEASES_PATH}/{leaving.cluster}")
-    return annotations_of(lease or {}).get(LEASE_HOLDER_ANNOTATION) == process
-
-
 @asynccontextmanager
 async def leading(
     hub: ApiClient | None, host: ApiClient, leaving: Leaving, say: Say
@@ -150,6 +142,7 @@ async def leading(
     before = now = await _lead(host, leaving)
     holding = asyncio.create_task(hold())
     served = False
+    cluster = f"{CLUSTERS_PATH}/{leaving.cluster}"
     held_by = f"leadership, now held by {before[0] or 'no process'}"
     try:
         try:
@@ -159,7 +152,9 @@ async def leading(
                     now = await _lead(host, leaving)
                     # The Lease of a killed agent still names it; clocks are not compared.
                     is_live = now != before and not election.is_leading()
-                    served = hub is not None and is_live and await is_served(hub, leaving, now[0])
+                    if hub is not None and is_live and await find(hub, cluster) is not None:
+                        lease = await find(hub, f"{LEASES_PATH}/{leaving.cluster}") or {}
+                        served = annotations_of(lease).get(LEASE_HOLDER_ANNOTATION) == now[0]
         except TimeoutError:
             alone = f"the running agent does not serve {leaving.cluster}: cleaning up from here"
             if hub is None:
@@ -263,7 +258,7 @@ async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
     await delete_present(hub, f"{LEASES_PATH}/{leaving.cluster}", say)
     namespace = execution_namespace(leaving.cluster)
     bindings = f"{_RBAC_PATH}/namespaces/{namespace}/rolebindings"
-    await delete_present(hub, f"{bindings}/{access.works_role}", say)
+    await delete_present(hub, f"{bindings}/{access.role}:works", say)
     for secret in (hub_secret_name(leaving.cluster, kind) for kind in TOKEN_KINDS):
         path = f"/api/v1/namespaces/{LEASE_NAMESPACE}/secrets/{secret}"
         live = await find(hub, path)
@@ -503,14 +498,6 @@ async def obstacle_in(host: ApiClient, namespace: str, cluster: str, text: str) 
     except ApiError as error:
         return f"not all of its content can be listed: {error}"
     return ""
-
-
-def describe(listed: Listed) -> str:
-    """Return a text such as `Deployment edge-v-branch-a/web (Work web-1234)`."""
-    resource, live = listed
-    metadata = live["metadata"]
-    name = namespaced_name(metadata.get("namespace") or "", metadata["name"])
-    return f"{resource.gvk.kind} {name} (Work {work_of(live)})"
 
 
 def _origin(live: Object) -> tuple[str | None, str]:
