@@ -214,7 +214,6 @@ class Agent:
             checking.cancel()
 
     async def _hand_over(self, election: LeaderElection, stop: asyncio.Event) -> None:
-        """End in good order once a standby has what this leader lacks."""
         await election.wait_handed_over()
         _log.warning("Handing over the lead: the hub is away from here, a standby reaches it")
         self._has_handed_over = True
@@ -280,7 +279,6 @@ class Agent:
         await self._joined.look(vcs)
 
     def _use(self, config: AgentConfig) -> None:
-        """Take the settings of a changed file that a running agent takes."""
         self._joined.take(config.virtual_clusters)
         self._live.use(config)
 
@@ -351,7 +349,6 @@ class Agent:
         return Note(f"{text}; {lacks}" if lacks else text)
 
     def _check_server(self, server: str, client: ApiClient) -> str | None:
-        """Return what is wrong with hub or host, by one of its clients."""
         if away := self._check_away(server):
             has_checkpoint = self.phase != STARTING and bool(self.hub_start.line)
             return Note(away) if server == HUB and has_checkpoint else away

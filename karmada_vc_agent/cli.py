@@ -197,7 +197,6 @@ def reload_settings(
 
 
 def _variables() -> dict[str, str]:
-    """Return parameter -> environment variable for parameters set by the environment."""
     context = click.get_current_context()
     return {
         name: f"{context.auto_envvar_prefix}_{name.upper()}"

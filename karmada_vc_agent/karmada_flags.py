@@ -1,7 +1,4 @@
-"""Flags of karmada-agent: accepted in its notation, or rejected with their replacement.
-
-docs/flags.md has the whole table.
-"""
+"""Flags of karmada-agent: accepted in its notation, or rejected (docs/flags.md)."""
 
 from collections.abc import Sequence
 from importlib import resources

@@ -173,13 +173,11 @@ _NAMED_OTHERWISE = frozenset(("namespaces", "secrets", "clusterroles"))
 class HubAccess:
     """The input of the agent's roles on the hub.
 
-    controllers: the enabled ones of OPTIONAL_CONTROLLERS.
-    host_id: marks the roles as those of an agent on this host; empty = host unknown.
-    objects: whether it removes Clusters that are no longer desired, as those of deleted objects.
+    controllers: the enabled ones of OPTIONAL_CONTROLLERS. host_id: marks the roles as those of an
+    agent on this host; empty = unknown. objects: whether it removes Clusters no longer desired.
     any_name: whether virtual clusters may have any name; RBAC has no prefixes of names, so it has
-    its rights over all Clusters and Works then. gateway: whether it publishes endpoints and tokens
-    of virtual clusters. of_features: files of the package with what features need, by the
-    controller that they are granted with, or GATEWAY.
+    its rights over all Clusters and Works then. gateway: whether it publishes endpoints and tokens.
+    of_features: files with what features need, by the controller that has it, or GATEWAY.
     """
 
     agent: str

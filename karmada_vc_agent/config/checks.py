@@ -140,7 +140,6 @@ def is_dns_name(name: str) -> bool:
 
 
 def _node_problems(vc: VirtualCluster) -> Problems:
-    """Yield what selects no nodes, and names that no node has."""
     if not vc.node_selector and not vc.node_names:
         yield "nodeSelector", "selects no nodes; give matchLabels, matchExpressions or nodeNames"
     for index, requirement in enumerate(vc.node_selector.match_expressions):
@@ -347,7 +346,6 @@ def _problems(config: AgentConfig) -> Problems:
 
 
 def _range_problems(struct: msgspec.Struct, path: str = "") -> Problems:
-    """Yield numbers out of their range, nested structs included."""
     for setting in settings_of(type(struct)):
         value, where = getattr(struct, setting.name), f"{path}{setting.key}"
         if setting.range is not None:
@@ -376,7 +374,6 @@ def _service_names_problem(vc: VirtualCluster, config: AgentConfig) -> str | Non
 
 
 def _used_twice(config: AgentConfig) -> Problems:
-    """Yield names, namespaces and nodes that another virtual cluster has, too."""
     users: dict[object, str] = {("adoptNamespaces", config.agent_namespace): "agentNamespace"}
     for index, vc in enumerate(config.virtual_clusters):
         former = [name for name in vc.former_names if name != vc.name]
@@ -398,7 +395,6 @@ def _used_twice(config: AgentConfig) -> Problems:
 
 
 def _discovered_problems(config: AgentConfig) -> Problems:
-    """Yield what discovered virtual clusters have in common."""
     for path, discovery in config.sources.items():
         if (invalid := discovery.problem()) is not None:
             yield f"{path}.{invalid[0]}", invalid[1]

@@ -252,7 +252,6 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def _problem(message: str, value: Any, kind: Any) -> str:
-    """Describe what is wrong with a value; kind: the expected type."""
     wrong = _WRONG_TYPE.fullmatch(message)
     if choices := choices_of(kind):
         return f"is {shown(value)}, must be {either(choices)}"

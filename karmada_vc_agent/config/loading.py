@@ -55,7 +55,6 @@ def read_file(struct: type[AgentConfig], path: Path) -> dict[str, Any]:
 
 
 def _without_nulls(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return a mapping without what is null: as if it were not set."""
     return {key: value for key, value in raw.items() if value is not None}
 
 

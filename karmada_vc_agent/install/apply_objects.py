@@ -16,11 +16,9 @@ from karmada_vc_agent.model.objects import Object, copy_object, dig, key_of
 from karmada_vc_agent.model.vocabulary import flow_text
 
 _OF_SERVER = frozenset(
-    (
-        *(".metadata.managedFields", ".metadata.resourceVersion", ".metadata.generation"),
-        *(".metadata.uid", ".metadata.creationTimestamp", ".status"),
-    )
-)
+    f".metadata.{name}"
+    for name in ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
+) | {".status"}
 _LONGEST = 160
 
 

@@ -433,7 +433,6 @@ async def _roles(host: ApiClient, rights: HostRights) -> tuple[list[Object], set
 
 
 async def _allow_adoption(host: ApiClient, adoptions: Mapping[str, str], changes: Changes) -> None:
-    """Mark the existing namespaces that the settings let a virtual cluster adopt."""
     for name, cluster in adoptions.items():
         path = f"/api/v1/namespaces/{name}"
         live = await find(host, path)

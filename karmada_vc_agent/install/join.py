@@ -196,7 +196,6 @@ async def _install(
     served: ServedApis,
     changes: Changes,
 ) -> None:
-    """Grant the rights on the host, then create or change what runs and what that mounts."""
     install = rights.install
     if hub is not None:
         installed = await join_hub.installed_kubeconfig(host, plan.namespace)
@@ -250,7 +249,7 @@ def _plan(options: dict[str, Any]) -> JoinPlan:
         gateway=bool(config and config.gateway.enabled),
         of_features=HUB_ROLES,
     )
-    own = {
+    own: dict[str, Any] = {
         "access": access,
         "namespace": namespace,
         "config": with_profile_defaults(config or AgentConfig(agent_name=agent), namespace),
@@ -259,8 +258,8 @@ def _plan(options: dict[str, Any]) -> JoinPlan:
         "sets_image": bool(options["image"]),
         "sides": (options["only"],) if options["only"] else ("hub", "host"),
     }
-    names = [each.name for each in fields(JoinPlan)]
-    return JoinPlan(**{name: own.get(name, options.get(name)) for name in names})
+    given: dict[str, Any] = options | own
+    return JoinPlan(**{each.name: given[each.name] for each in fields(JoinPlan)})
 
 
 Problems = Iterator[tuple[object, str, str]]
@@ -295,7 +294,6 @@ def _misused(options: dict[str, Any]) -> Problems:
 
 
 def _misspelt(options: dict[str, Any], names: tuple[str, ...]) -> Problems:
-    """Yield values that are not valid, would grant nothing, or keep the agent from running."""
     for index, name in enumerate(names):
         yield cluster_name_problem(name), "--name", cluster_name_problem(name) or ""
         yield name in names[:index], "--name", f'"{name}" is given twice'

@@ -1,8 +1,4 @@
-"""The input of `join`, its preflight checks, and the rights on the hub.
-
-Every step can be repeated: it reports and applies only the difference. Virtual clusters are only
-added, and `leave` removes them; other rights that are not desired any more are removed here.
-"""
+"""The input of `join`, its checks and rights on the hub; every step can be repeated."""
 
 import asyncio
 import base64
@@ -97,12 +93,8 @@ async def request_certificate(
     approves: approve the CSR as the user of `hub`; otherwise the hub's own controller approves what
     a bootstrap token may request. Raises KubeError, CommandError.
     """
-    subject = x509.Name(
-        [
-            x509.NameAttribute(NameOID.ORGANIZATION_NAME, AGENTS_GROUP),
-            x509.NameAttribute(NameOID.COMMON_NAME, user),
-        ]
-    )
+    parts = {NameOID.ORGANIZATION_NAME: AGENTS_GROUP, NameOID.COMMON_NAME: user}
+    subject = x509.Name([x509.NameAttribute(kind, text) for kind, text in parts.items()])
     key, request = new_request(subject)
     name = f"{prefix}-{secrets.token_hex(3)[:5]}"
     csr = signing_request(name, request, lifetime_s)
@@ -259,10 +251,9 @@ def trusted_server(cluster_info: Object, token: str, ca_hashes: tuple[str, ...])
 async def discover_hub(endpoint: str, token: str, ca_hashes: tuple[str, ...]) -> Object:
     """Return a trusted cluster entry of the hub at `<host:port>` (contract 1.7).
 
-    The hub publishes it in kube-public/cluster-info, which is read without verification: the
-    signature proves that the hub with this token wrote it, the pinned hash that its authority is
-    the expected one. All further requests are verified with that authority.
-    Raises CommandError, KubeError.
+    It is in kube-public/cluster-info, read without verification: the signature proves that a hub
+    with this token wrote it, the pinned hash that its authority is the expected one, by which all
+    further requests are verified. Raises CommandError, KubeError.
     """
     server = f"https://{endpoint}"
     anyone = Credentials(server, make_ssl_context(None, None, verify=False), endpoint)
@@ -273,10 +264,8 @@ async def discover_hub(endpoint: str, token: str, ca_hashes: tuple[str, ...]) ->
 async def _cluster_info(credentials: Credentials, token: str) -> Object:
     """Read cluster-info; wait until it is signed for a token that is new."""
     token_id = token.partition(".")[0]
-    what = (
-        f'the hub to sign cluster-info for token "{token_id}"; it does so shortly after a '
-        "token was created"
-    )
+    when = "it does so shortly after a token was created"
+    what = f'the hub to sign cluster-info for token "{token_id}"; {when}'
     async with ApiClient("hub", credentials, connections=1) as client:
         try:
             async with waiting(what, SIGNED_WITHIN_S):
@@ -354,15 +343,10 @@ class JoinPlan:
             affinity=affinity,
             is_elsewhere=self.is_elsewhere,
         )
+        clusters, read = self.access.clusters, (served, installed, described)
+        schedulers, groups = self.schedulers, self.api_groups
         return host_rights(
-            install,
-            config,
-            self.access.clusters,
-            served,
-            installed,
-            described,
-            schedulers=self.schedulers,
-            api_groups=self.api_groups,
+            install, config, clusters, *read, schedulers=schedulers, api_groups=groups
         )
 
     def say(self, text: str) -> None:

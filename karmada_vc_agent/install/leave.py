@@ -165,7 +165,6 @@ async def _delete_common_roles(host: ApiClient, say: Say) -> None:
 
 
 async def _unmark(host: ApiClient, leaving: Leaving, say: Say) -> None:
-    """Remove the labels of nodes by virtual cluster, and what lets these adopt namespaces."""
     state = await steps.recorded_state(host, leaving.namespace, leaving.agent)
     names = [
         name
@@ -183,7 +182,6 @@ async def _unmark(host: ApiClient, leaving: Leaving, say: Say) -> None:
 
 
 async def _delete_records(host: ApiClient, leaving: Leaving, say: Say) -> None:
-    """Delete what the agent recorded in its namespace, and its accounts there."""
     space, name = f"namespaces/{leaving.namespace}", leaving.agent
     if await find(host, f"/api/v1/{space}") is None:
         return
@@ -362,7 +360,6 @@ def warn(leaving: Leaving, bindings: Sequence[str], *, is_on_hub: bool) -> None:
 
 
 def _confirm(leaving: Leaving, question: str) -> None:
-    """Ask for confirmation unless --yes is given. Raises CommandError on "no", or without a tty."""
     if leaving.is_sure:
         return
     if not sys.stdin.isatty():

@@ -120,8 +120,8 @@ async def leading(
 ) -> AsyncIterator[bool]:
     """Hold leadership, so that no agent starts meanwhile; yield whether an agent does instead.
 
-    That is one that serves the virtual cluster. hub: None = it does not answer; then any agent
-    that leads raises CommandError. An agent that was never installed needs no leadership.
+    That is one that serves the virtual cluster; without an answer of the hub (None), any agent that
+    leads raises CommandError.
     """
     alone = "no agent is running: cleaning up from here"
     if await find(host, f"{NAMESPACES_PATH}/{leaving.namespace}") is None:
@@ -333,10 +333,8 @@ class HostCleaner:
     """Cleans up one virtual cluster of one agent.
 
     Touches only objects with the label of the virtual cluster, and in a namespace only if it has
-    the claim of this agent, too. While policies let only the agent's account change or delete a
-    claimed namespace, an administrator impersonates that for these requests only (ADR 17).
-    agent_releases: whether a running agent releases the namespaces that are marked here: two would
-    stand in each other's way.
+    the claim of this agent, too; for claimed namespaces it impersonates the agent's account where
+    policies let no other (ADR 17). agent_releases: whether a running agent releases the marked.
     """
 
     def __init__(
