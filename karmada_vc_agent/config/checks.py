@@ -154,7 +154,6 @@ def _node_problems(vc: VirtualCluster) -> Problems:
 def _names(
     where: str, names: tuple[str, ...], is_valid: Callable[[str], object], text: str
 ) -> Problems:
-    """Yield names of a list that are not valid, or are there before."""
     for index, name in enumerate(names):
         yield f"{where}[{index}]", None if is_valid(name) else f'"{name}" {text}'
         is_twice = name in names[:index]
