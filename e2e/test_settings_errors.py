@@ -51,7 +51,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "same nodes": (
         {"virtualClusters": [A, B | {"nodeSelector": A["nodeSelector"]}]},
         "virtualClusters[1].nodeSelector",
-        '"b" and "a" (virtualClusters[0]) select the same nodes',
+        "selects the same nodes as virtualClusters[0].nodeSelector",
     ),
     "unknown operator": (
         {

@@ -26,10 +26,7 @@ from karmada_vc_agent.kube.discovery import BearerReview
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.kube.flows import Supervisor, retry_until_done
 from karmada_vc_agent.kube.kubeconfig import CredentialsFollower
-from karmada_vc_agent.kube.leader_election import (
-    LeaderElection,
-    LeadLostError,
-)
+from karmada_vc_agent.kube.leader_election import LeaderElection, LeadLostError
 from karmada_vc_agent.kube.store import History
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import Object
@@ -47,8 +44,6 @@ _log = logging.getLogger(__name__)
 
 RELEASE_S = 0.8
 """Limit for the release of the lead; a host that does not answer must not hold up the end."""
-
-
 OF_SERVICE = ("lists", "agents", "found", "rights", "checkpoint", "writes")
 """Checks of what runs while this process leads; they pass before."""
 NEITHER = "waits for the API server of the hub, without a checkpoint"
@@ -128,10 +123,7 @@ class Agent:
             yield Sample("leader_election_master_status", (self._config.agent_name,), leads)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Lead and serve until `stop`.
-
-        Raises ConfigError, LeadLostError (both end the process) and bugs.
-        """
+        """Lead and serve until `stop`. Raises ConfigError, LeadLostError (both end it) and bugs."""
         config, hub, host = self._config, self._hub_credentials, self._host_credentials
         _log.info("Starting", extra={"hub": hub.server, "host": host.server})
         warn_of_few_files(len(self._virtual_clusters))
@@ -222,7 +214,6 @@ class Agent:
             checking.cancel()
 
     async def _hand_over(self, election: LeaderElection, stop: asyncio.Event) -> None:
-        """End in good order once a standby has what this leader lacks."""
         await election.wait_handed_over()
         _log.warning("Handing over the lead: the hub is away from here, a standby reaches it")
         self._has_handed_over = True
@@ -247,10 +238,7 @@ class Agent:
         ]
 
     async def _read_state(self, clients: Clients, state: AgentState) -> None:
-        """Read what the leader before left on the host, and what features need of it.
-
-        Raises ConfigError.
-        """
+        """Read what the leader before left on the host. Raises ConfigError."""
         template = self._config.namespace_template
         await retry_until_done("read the agent's state on the host", state.load)
         await retry_until_done(
@@ -291,7 +279,6 @@ class Agent:
         await self._joined.look(vcs)
 
     def _use(self, config: AgentConfig) -> None:
-        """Take the settings of a changed file that a running agent takes."""
         self._joined.take(config.virtual_clusters)
         self._live.use(config)
 
@@ -314,20 +301,19 @@ class Agent:
             hand_over=self.hub_start.hand_over(self.is_hub_away),
         )
 
-    # --- checks -------------------------------------------------------------------------
-
     def readiness(self) -> dict[str, str | None]:
-        """Return what keeps this agent from its work, by part; a standby is ready to take over.
+        """Return what keeps this agent from its work; a standby is ready to take over.
 
-        A hub that is away does not, where there is a checkpoint: a drain of a node in a cut needs
-        the replicas to be ready.
+        A hub that is away does not with a checkpoint: a drain in a cut needs ready replicas.
         """
         served = self.service.checks() if self.service is not None else {}
         unreadable = self.metrics.unreadable()
         problem = self._settings.problem if self._settings is not None else None
+        lack = self.hub_start.lack if self.waits_for == NEITHER else ""
+        lack = f": {lack}" if lack else ""
         return {
             **{server: self._check_server(server, client) for server, client in self.lanes()},
-            "phase": self._check_phase(),
+            "phase": f"{STARTING}: {self.waits_for}{lack}" if self.phase == STARTING else None,
             "objects": Note(f"cannot read {'; '.join(unreadable)}") if unreadable else None,
             "settings": Note(f"keeping those in use: {problem}") if problem else None,
             **dict.fromkeys(OF_SERVICE),
@@ -352,13 +338,6 @@ class Agent:
         accepts_none = bool(refusal) and not isinstance(refusal, Note)
         return accepts_none or self._check_away(HUB) is not None
 
-    def _check_phase(self) -> str | None:
-        """Return what a start waits for, and why no checkpoint does instead."""
-        if self.phase != STARTING:
-            return None
-        lack = self.hub_start.lack if self.waits_for == NEITHER else ""
-        return f"{self.phase}: {self.waits_for}" + (f": {lack}" if lack else "")
-
     def _check_rights(self, lacks: str | None) -> str | None:
         """Return which right is missing; a virtual cluster that waits for `join` fails no other."""
         if (lacks and not isinstance(lacks, Note)) or not self._joined.waiting:
@@ -370,7 +349,6 @@ class Agent:
         return Note(f"{text}; {lacks}" if lacks else text)
 
     def _check_server(self, server: str, client: ApiClient) -> str | None:
-        """Return what is wrong with hub or host, by one of its clients."""
         if away := self._check_away(server):
             has_checkpoint = self.phase != STARTING and bool(self.hub_start.line)
             return Note(away) if server == HUB and has_checkpoint else away

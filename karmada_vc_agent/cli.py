@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.cluster.lease import NODE_VARIABLE
-from karmada_vc_agent.commands.shared import EXIT_SETTINGS, FilePath, one_line_errors
+from karmada_vc_agent.commands.shared import EXIT_SETTINGS, FilePath, examples, one_line_errors
 from karmada_vc_agent.config.checks import check
 from karmada_vc_agent.config.decoding import VARIABLE_PREFIX, ConfigError, Setting, camel, flags_of
 from karmada_vc_agent.config.loading import load_config, reload, with_profile_defaults
@@ -46,27 +46,6 @@ from karmada_vc_agent.translation.context import NamespaceTemplate
 _log = logging.getLogger(__name__)
 
 EXIT_LOST_LEAD = 1
-
-_RUN_EPILOG = """\b
-Examples:
-  # all it needs: how to reach the hub, and which nodes form which cluster
-  karmada-vc-agent run --karmada-kubeconfig hub.kubeconfig --config agent.yaml
-\b
-  # outside the host cluster
-  karmada-vc-agent run --config agent.yaml --kubeconfig host.kubeconfig \\
-    --karmada-kubeconfig hub.kubeconfig --karmada-context hub
-\b
-  # register branch-a again after its Cluster was deleted on the hub
-  karmada-vc-agent run --config agent.yaml --reregister branch-a
-\b
-A minimal agent.yaml:
-  apiVersion: config.virtualcluster.kubeedge.io/v1alpha1
-  kind: AgentConfig
-  virtualClusters:
-  - name: branch-a
-    nodeNames: [edge-1, edge-2]
-"""
-
 
 _CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -102,10 +81,9 @@ def main() -> None:
 
 
 def _flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add an option to a command for each setting that is a flag."""
     for setting in reversed(flags_of(CONFIG)):
         is_switch = setting.kind is bool
-        option = click.option(
+        command = click.option(
             f"{setting.flag}/--no-{setting.flag[2:]}" if is_switch else setting.flag,
             setting.name,
             default=None,
@@ -113,8 +91,7 @@ def _flags(command: Callable[..., None]) -> Callable[..., None]:
             type=_Switch() if is_switch else str,
             metavar=None if is_switch else _metavar(setting),
             help=setting.help + _default(setting),
-        )
-        command = option(command)
+        )(command)
     return command
 
 
@@ -143,7 +120,7 @@ def _default(setting: Setting) -> str:
 
 @main.command(
     cls=KarmadaFlags,
-    epilog=_RUN_EPILOG,
+    epilog=examples("run"),
     short_help="Run the agent.",
     context_settings={"auto_envvar_prefix": VARIABLE_PREFIX, **_CONTEXT},
 )
@@ -175,7 +152,9 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
     digest = digest_of(config_path) if config_path is not None else b""
     with one_line_errors():
         given = read()
-        check_reregister(given, reregister)
+        if unknown := set(reregister) - {vc.name for vc in given.virtual_clusters}:
+            problem = f'"{min(unknown)}" is not a virtual cluster of the settings'
+            raise ConfigError("flags", "--reregister", problem)
         config = with_profile_defaults(given, given.agent_namespace)
         hub = find_credentials(
             config.karmada_kubeconfig, config.karmada_context, flag="--karmada-kubeconfig"
@@ -186,21 +165,13 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
     if config_path is not None:
         reread = partial(reload_settings, given, read, config_path)
         follower = SettingsFollower(config_path, digest, reread)
-    agent = Agent(
-        config,
-        hub,
-        host,
-        frozenset(reregister),
-        node=os.environ.get(NODE_VARIABLE, ""),
-        settings=follower,
-    )
+    node = os.environ.get(NODE_VARIABLE, "")
+    agent = Agent(config, hub, host, frozenset(reregister), node=node, settings=follower)
     sys.exit(_serve(agent, config))
 
 
 def read_settings(
-    path: Path | None,
-    flags: Mapping[str, Any],
-    variables: Mapping[str, str],
+    path: Path | None, flags: Mapping[str, Any], variables: Mapping[str, str]
 ) -> AgentConfig:
     """Return the settings of file, environment and flags. Raises ConfigError."""
     config = load_config(CONFIG, path, flags, variables, check_rules)
@@ -226,7 +197,6 @@ def reload_settings(
 
 
 def _variables() -> dict[str, str]:
-    """Return parameter -> environment variable for parameters set by the environment."""
     context = click.get_current_context()
     return {
         name: f"{context.auto_envvar_prefix}_{name.upper()}"
@@ -246,25 +216,18 @@ def check_rules(config: AgentConfig, source: str) -> None:
             raise ConfigError(source, f'clusterScopedKinds["{kind}"]', problem)
 
 
-def check_reregister(config: AgentConfig, reregister: tuple[str, ...]) -> None:
-    """Reject names that are not virtual clusters of the settings. Raises ConfigError."""
-    unknown = set(reregister) - {vc.name for vc in config.virtual_clusters}
-    if unknown:
-        problem = f'"{min(unknown)}" is not a virtual cluster of the settings'
-        raise ConfigError("flags", "--reregister", problem)
-
-
 def _serve(agent: Agent, config: AgentConfig) -> int:
+    """Run until the end; log why an agent exits that lost the lead. A bug propagates."""
     limit_tls_buffers()
+    error: BaseException
     try:
         asyncio.run(_run_until_signal(agent, config))
-    except (ConfigError, LeadLostError, BaseExceptionGroup) as error:
-        return _exit_code(_innermost(error))
-    return 0
-
-
-def _exit_code(error: BaseException) -> int:
-    """Log why the agent exits; a bug propagates."""
+    except (ConfigError, LeadLostError, BaseExceptionGroup) as raised:
+        error = raised
+    else:
+        return 0
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
     if isinstance(error, LeadLostError):
         _log.error("Exiting: leader election lost", extra={"reason": str(error)})
         return EXIT_LOST_LEAD
@@ -274,17 +237,8 @@ def _exit_code(error: BaseException) -> int:
     raise error
 
 
-def _innermost(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
 def metrics_tls(directory: str, tasks: AsyncExitStack) -> ssl.SSLContext:
-    """Return the context for /metrics, by the certificate of a directory if it has one.
-
-    directory: "": none.
-    """
+    """Return the context for /metrics, by the certificate of a directory if it has one."""
     if directory:
         try:
             certificate = ServingCertificate(Path(directory, "tls.crt"), Path(directory, "tls.key"))

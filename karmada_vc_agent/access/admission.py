@@ -15,7 +15,6 @@ import msgspec
 
 from karmada_vc_agent.access.templates import cel_list, cel_text, document, fragments, objects
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
-from karmada_vc_agent.model import virtual_cluster
 from karmada_vc_agent.model.core import OF_POD
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
@@ -25,7 +24,7 @@ from karmada_vc_agent.model.objects import (
     gvk_of,
     labels_of,
 )
-from karmada_vc_agent.model.virtual_cluster import STRICT, Guard, VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import STRICT, Guard, VirtualCluster, refuses
 from karmada_vc_agent.model.vocabulary import (
     AGENT_LABEL,
     CLUSTER_LABEL,
@@ -131,22 +130,16 @@ def owner_of(policy: Object) -> PolicyOwner | None:
 
 
 def is_as_wanted(desired: Object, live: Object) -> bool:
-    """Return whether a live policy or binding has exactly the desired spec, and the agent's label.
-
-    Additions count as changes: an added exception weakens it.
-    """
-    return labels_of(live).get(AGENT_LABEL) == labels_of(desired)[AGENT_LABEL] and _filled(
-        desired["spec"]
-    ) == _filled(live.get("spec") or {})
+    """Return whether a live policy has exactly the desired spec: an added exception weakens it."""
+    if labels_of(live).get(AGENT_LABEL) != labels_of(desired)[AGENT_LABEL]:
+        return False
+    return _filled(desired["spec"]) == _filled(live.get("spec") or {})
 
 
 def _filled(spec: Object) -> Object:
     """Return a spec with the server's defaults (kube-apiserver 1.34.4)."""
-    filled = dict(spec)
-    for field in ("matchConstraints", "matchResources"):
-        if field in spec:
-            filled[field] = {**_EMPTY_SELECTORS, **spec[field]}
-    return filled
+    fields = ("matchConstraints", "matchResources")
+    return spec | {name: _EMPTY_SELECTORS | spec[name] for name in fields if name in spec}
 
 
 def group_labels(vc: VirtualCluster) -> set[str]:
@@ -185,21 +178,14 @@ _SERVICES, _INGRESSES, _PODS, _ROUTES = "services", "ingresses", "pods", "routes
 """The last: all kinds of Gateway API and external-dns; `allow` names guards for them, no kinds."""
 _KINDS = {_SERVICES: "/Service", _INGRESSES: "networking.k8s.io/Ingress", _PODS: "/Pod"}
 _HOLDS = (
-    (Guard.LOAD_BALANCER_ADDRESSES, _SERVICES),
-    (Guard.LOAD_BALANCER_ADDRESSES, _INGRESSES),
+    *((Guard.LOAD_BALANCER_ADDRESSES, kind) for kind in (_SERVICES, _INGRESSES, _ROUTES)),
     (Guard.LOAD_BALANCER_CLASSES, _SERVICES),
     (Guard.EXTERNAL_NAMES, _SERVICES),
-    (Guard.FOREIGN_ENDPOINTS, _SERVICES),
-    (Guard.FOREIGN_ENDPOINTS, _INGRESSES),
-    (Guard.EXTERNAL_DNS, _SERVICES),
-    (Guard.EXTERNAL_DNS, _INGRESSES),
-    (Guard.EXTERNAL_DNS, _PODS),
-    (Guard.WILDCARD_HOSTS, _INGRESSES),
+    *((Guard.FOREIGN_ENDPOINTS, kind) for kind in (_SERVICES, _INGRESSES)),
+    *((Guard.EXTERNAL_DNS, kind) for kind in (_SERVICES, _INGRESSES, _PODS, _ROUTES)),
+    *((Guard.WILDCARD_HOSTS, kind) for kind in (_INGRESSES, _ROUTES)),
     (Guard.NETWORK_VOLUMES, _PODS),
     (Guard.POD_ADDRESSES, _PODS),
-    (Guard.LOAD_BALANCER_ADDRESSES, _ROUTES),
-    (Guard.EXTERNAL_DNS, _ROUTES),
-    (Guard.WILDCARD_HOSTS, _ROUTES),
     (Guard.CONTROLLER_KINDS, _ROUTES),
 )
 """Node ports are missing: of those that a Service has, the API server chose some itself."""
@@ -209,19 +195,21 @@ _ALLOWANCES = ((Guard.EXTERNAL_ADDRESSES, _SERVICES), (Guard.PROXY_SNIPPETS, _IN
 
 def held_by(vc: VirtualCluster, profile: str) -> set[str]:
     """Return what tenants of a virtual cluster may not write, in the format of PolicyOwner.held."""
-    return {
-        f"{guard}/{plural}/{vc.name}"
-        for guard, plural in _HOLDS
-        if virtual_cluster.refuses(profile, vc.allow, guard, _KINDS.get(plural, ""))
-    }
+    return _entries(vc, profile, _HOLDS, is_refused=True)
 
 
 def allowances(vc: VirtualCluster, profile: str) -> set[str]:
     """Return what tenants of a virtual cluster may write, in the format of PolicyOwner.allowed."""
+    return _entries(vc, profile, _ALLOWANCES, is_refused=False)
+
+
+def _entries(
+    vc: VirtualCluster, profile: str, table: Iterable[tuple[Guard, str]], *, is_refused: bool
+) -> set[str]:
     return {
         f"{guard}/{plural}/{vc.name}"
-        for guard, plural in _ALLOWANCES
-        if not virtual_cluster.refuses(profile, vc.allow, guard, _KINDS.get(plural, ""))
+        for guard, plural in table
+        if refuses(profile, vc.allow, guard, _KINDS.get(plural, "")) is is_refused
     }
 
 
@@ -237,22 +225,10 @@ def cluster_of(entry: str) -> str:
 
 _POLICIES = (
     "agent-confines",  # the first: it has the input of all as an annotation
-    "account-tokens",
-    "anchor-objects",
-    "group-labels",
-    "node-devices",
-    "node-events",
-    "node-pods",
-    "own-objects",
-    "pod-addresses",
-    "pod-binding",
-    "pod-limits",
-    "shared-proxies",
-    "shared-routes",
-    "volume-node",
-    "gateway-confines",
-    "namespace-claims",
-    "pod-placement",
+    *("account-tokens", "anchor-objects", "group-labels", "node-devices", "node-events"),
+    *("node-pods", "own-objects", "pod-addresses", "pod-binding", "pod-limits"),
+    *("shared-proxies", "shared-routes", "volume-node", "gateway-confines"),
+    *("namespace-claims", "pod-placement"),
 )
 _TABLES = {
     **guards.ANNOTATIONS,
@@ -280,15 +256,12 @@ _TABLES = {
     "selected_node": (SELECTED_NODE_ANNOTATION, SELECTED_NODE_BEFORE),
     "tenant_roles": tuple(TENANT_ROLES.values()),
 }
-"""What policies and the rules for Works have in common."""
+"""What policies and the rules for Works have in common; tables of rules by their names."""
 _NO_IPV4 = "!ip.lowerAscii().matches('^[0:]+ffff:')"
 
 
 def policies(owner: PolicyOwner, mutating_version: str = "") -> list[Object]:
-    """Return all policies and bindings of an agent, in the order to write them.
-
-    mutating_version: of MutatingAdmissionPolicy on the host, "" = it serves none.
-    """
+    """Return policies and bindings in the order to write them. mutating_version: "" = none."""
     values = _values(owner)
     made = [
         obj
@@ -327,9 +300,11 @@ def _values(owner: PolicyOwner) -> dict[str, Any]:
         "separator": template.separator,
         "user": owner.user,
     }
-    if ANY_CLUSTER in owner.clusters:
-        values |= _preferred("any_", values)
-    return values | (_preferred("first_", values) if template.cluster_first else {})
+    prefixes = ["any_"] * (ANY_CLUSTER in owner.clusters) + ["first_"] * template.cluster_first
+    for prefix in prefixes:  # fragments that replace others
+        named = [name for name in values if name.startswith(prefix)]
+        values |= {name.removeprefix(prefix): values[name] for name in named}
+    return values
 
 
 def _pod_networks(owner: PolicyOwner) -> dict[str, str]:
@@ -341,68 +316,55 @@ def _pod_networks(owner: PolicyOwner) -> dict[str, str]:
     return {"pod_ranges": str(ranges), "is_pod_ipv6": in_ipv6 if has_ipv6 else "false"}
 
 
-def _preferred(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Return the fragments with this prefix, by the names of those that they replace."""
-    return {
-        name.removeprefix(prefix): value
-        for name, value in values.items()
-        if name.startswith(prefix)
-    }
-
-
 def _by_guard(owner: PolicyOwner) -> dict[str, str | None]:
-    """Return whether each guard applies to an object and its virtual cluster; None = to none.
-
-    held_<guard>: Services and Ingresses; held_<guard>_pods, held_<guard>_routes.
-    allowed_<guard>: "" = to all.
-    """
+    """Return in CEL to which objects each guard applies: None = to none, allowed_*: "" = to all."""
     values: dict[str, str | None] = {}
     for guard in Guard:
-        held = [_held(owner, guard, plural) for plural in ("services", "ingresses")]
-        values[f"held_{guard}"] = " || ".join(filter(None, held)) or None
-        values[f"held_{guard}_pods"] = _held(owner, guard, "pods") or None
-        routes = sorted(_clusters(owner.held, f"{guard}/routes/"))
-        values[f"held_{guard}_routes"] = (
-            f"variables.cluster in {cel_list(routes)}" if routes else None
+        by_plural = {
+            plural: f"variables.cluster in {cel_list(names)}" if names else None
+            for plural in (_SERVICES, _INGRESSES, _PODS, _ROUTES)
+            for names in [sorted(_clusters(owner.held, f"{guard}/{plural}/"))]
+        }
+        held = {
+            plural: f"request.resource.resource == '{plural}' && {among}" if among else None
+            for plural, among in by_plural.items()
+        }
+        values[f"held_{guard}"] = (
+            " || ".join(filter(None, (held[_SERVICES], held[_INGRESSES]))) or None
         )
+        values[f"held_{guard}_pods"] = held[_PODS]
+        values[f"held_{guard}_routes"] = by_plural[_ROUTES]
         names = sorted(_clusters(owner.allowed, f"{guard}/"))
         values[f"allowed_{guard}"] = f"variables.cluster in {cel_list(names)} ||" if names else ""
     return values
 
 
-def _held(owner: PolicyOwner, guard: Guard, plural: str) -> str:
-    names = sorted(_clusters(owner.held, f"{guard}/{plural}/"))
-    by_name = f"request.resource.resource == '{plural}' && variables.cluster in {cel_list(names)}"
-    return by_name if names else ""
-
-
 def _clusters(entries: tuple[str, ...], prefix: str) -> list[str]:
-    return [each.rpartition("/")[2] for each in entries if each.startswith(prefix)]
+    return [cluster_of(each) for each in entries if each.startswith(prefix)]
 
 
 def _matches(patterns: tuple[str, ...]) -> str:
     """Return whether k matches one of these patterns of a shell."""
+    wild = {"*": ".*", "?": "."}
+    texts = [
+        "".join(wild.get(each) or re.escape(each) for each in pattern)
+        for pattern in patterns
+        if pattern != PLAIN_KEYS
+    ]
     plain = ["!k.contains('/')"] if PLAIN_KEYS in patterns else []
-    if texts := [_regular(each) for each in patterns if each != PLAIN_KEYS]:
+    if texts:
         plain.append("k.matches('^({})$')".format("|".join(texts).replace("\\", "\\\\")))
     return " || ".join(plain) or "false"
 
 
-def _regular(pattern: str) -> str:
-    """Return a pattern of a shell as a regular expression."""
-    wild = {"*": ".*", "?": "."}
-    return "".join(wild.get(each) or re.escape(each) for each in pattern)
-
-
 def served_versions(served: ServedApis) -> dict[str, str]:
     """Return the version to use of each kind of policy that the host serves."""
-    served_by_kind = {}
-    for kind, versions in VERSIONS.items():
-        for version in versions:
-            if GroupVersionKind(GROUP, version, kind) in served.by_kind:
-                served_by_kind[kind] = version
-                break
-    return served_by_kind
+    return {
+        kind: version
+        for kind, versions in VERSIONS.items()
+        for version in reversed(versions)
+        if GroupVersionKind(GROUP, version, kind) in served.by_kind
+    }
 
 
 def desired_policies(owner: PolicyOwner, versions: Mapping[str, str]) -> list[Object]:
@@ -416,23 +378,22 @@ def gaps_of(
     """Yield what policies lack of the identity of the agent, what it serves and allows."""
     if owner.user != user:
         yield f"hold {owner.user}, but the agent is {user} on the host"
+    has_any = ANY_CLUSTER in owner.clusters
     names = [name for name in clusters if name not in owner.clusters]
-    if names and ANY_CLUSTER not in owner.clusters:
+    if names and not has_any:
         yield f"do not know {', '.join(names)}"
     renames = {pair for vc in clusters.values() for pair in renames_of(vc)}
-    if (unknown := sorted(renames.difference(owner.renames))) and ANY_CLUSTER not in owner.clusters:
+    if (unknown := sorted(renames.difference(owner.renames))) and not has_any:
         yield f"do not know the former names in {', '.join(unknown)}"
     keys = {key for vc in clusters.values() for key in group_labels(vc)}
     if unguarded := sorted(keys.difference(owner.group_labels)):
         yield f"leave Node label {', '.join(unguarded)} to the nodes"
     loose, tight = [], []
     for name, vc in clusters.items():
-        held, desired = entries_of(owner.held, name), held_by(vc, tenancy)
-        allowed, may = entries_of(owner.allowed, name), allowances(vc, tenancy)
-        if desired - held or allowed - may:
-            loose.append(name)
-        if held - desired or may - allowed:
-            tight.append(name)
+        held, allowed = entries_of(owner.held, name), entries_of(owner.allowed, name)
+        desired, may = held_by(vc, tenancy), allowances(vc, tenancy)
+        loose += [name] * bool(desired - held or allowed - may)
+        tight += [name] * bool(held - desired or may - allowed)
     if loose:
         yield f"let tenants of {', '.join(loose)} write what their Works are refused"
     if tight:
@@ -460,10 +421,7 @@ PROBED_NAMESPACE = "kube-system"
 
 
 def probe_pod(owner: PolicyOwner, policy: str) -> Object:
-    """Return a pod for a dry run that shows whether a policy about pods is in effect.
-
-    policy: its name. The validating policy denies the pod; the mutating one adds UNPLACED_LABEL.
-    """
+    """Return a pod that the placement policy denies, and the mutating one marks UNPLACED_LABEL."""
     return bare_pod(f"probe.{policy}", owner.namespace)
 
 

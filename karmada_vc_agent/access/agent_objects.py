@@ -2,16 +2,17 @@
 
 import base64
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from karmada_vc_agent.access.templates import objects
 from karmada_vc_agent.model.objects import Object, dig
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import Requirement, VirtualCluster
 from karmada_vc_agent.model.vocabulary import DOMAIN, EDGE_LABEL, MEMBERSHIP_LABEL, NAME_FIELD
 
-_NEGATED = {"In": "NotIn", "NotIn": "In", "Exists": "DoesNotExist", "DoesNotExist": "Exists"}
+_NEGATED = {"NotIn": "In", "Exists": "DoesNotExist", "DoesNotExist": "Exists"}
 _COMMON_DOMAINS = ("kubernetes.io/", "k8s.io/")
 
 
@@ -20,27 +21,25 @@ def pod_affinity(
 ) -> Object:
     """Return the affinity of the agent's Pods: no edge nodes, no nodes of virtual clusters.
 
-    group_labels: keys of labels that nodes of further virtual clusters have.
-
-    Nodes that match only part of a selector are avoided, too: all requirements of one term must
-    hold, so "not both" cannot be expressed.
+    group_labels: keys of labels that nodes of further ones have. Nodes that match only a part of a
+    selector are avoided, too: requirements of one term must all hold.
     """
-    labels: dict[str, set[str]] = {}
-    expressions: dict[tuple[str, str, tuple[str, ...]], None] = {}
+    not_in: dict[str, set[str]] = defaultdict(set)
+    others: dict[tuple[str, str, tuple[str, ...]], None] = {
+        (key, "DoesNotExist", ()): None for key in (EDGE_LABEL, MEMBERSHIP_LABEL)
+    }
     names: dict[str, None] = {}
     for vc in virtual_clusters:
         names |= dict.fromkeys(vc.node_names)
-        selector = vc.node_selector
-        if selector.match_labels:
-            key = min(selector.match_labels, key=_how_common)
-            labels.setdefault(key, set()).add(selector.match_labels[key])
-        elif selector.match_expressions:
-            first = min(selector.match_expressions, key=lambda each: _how_common(each.key))
-            expressions[first.key, _NEGATED[first.operator], tuple(sorted(first.values))] = None
+        equal = [each for each in vc.node_selector.requirements() if each.operator == "In"]
+        if each := min(equal or vc.node_selector.requirements(), key=_how_common, default=None):
+            if each.operator == "In":
+                not_in[each.key] |= each.values
+            else:
+                others[each.key, _NEGATED[each.operator], tuple(sorted(each.values))] = None
     requirements = (
-        *((key, "DoesNotExist", ()) for key in (EDGE_LABEL, MEMBERSHIP_LABEL)),
-        *((key, "NotIn", tuple(sorted(values))) for key, values in sorted(labels.items())),
-        *expressions,
+        *others,
+        *((key, "NotIn", tuple(sorted(values))) for key, values in sorted(not_in.items())),
         *((key, "DoesNotExist", ()) for key in group_labels),
     )
     term: Object = {
@@ -57,10 +56,10 @@ def pod_affinity(
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
-def _how_common(key: str) -> tuple[bool, str]:
-    """Sort key of label keys: those that many nodes share are last."""
-    domain = key.rpartition("/")[0] + "/"
-    return domain.endswith(_COMMON_DOMAINS), key
+def _how_common(requirement: Requirement) -> tuple[bool, str]:
+    """Sort key: labels that many nodes share are last."""
+    domain = requirement.key.rpartition("/")[0] + "/"
+    return domain.endswith(_COMMON_DOMAINS), requirement.key
 
 
 TokenKind = Literal["access", "impersonator"]
@@ -135,14 +134,20 @@ class HostInstall:
 
 def base_objects(install: HostInstall) -> list[Object]:
     """Return namespaces and accounts in the order to apply them."""
-    others = dict.fromkeys(
-        namespace for namespace, _ in install.accounts if namespace != install.namespace
-    )
     accounts = ((install.namespace, install.agent), *install.accounts)
+    others = dict.fromkeys(name for name, _ in accounts if name != install.namespace)
+    own = {"name": install.namespace, "labels": dict(_POD_SECURITY)}
     return [
-        _namespace(install.namespace, _POD_SECURITY),
-        *(_namespace(name, {}) for name in others),
-        *(_account(namespace, name) for namespace, name in accounts),
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": own},
+        *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": each}} for each in others),
+        *(
+            {
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": {"name": name, "namespace": namespace},
+            }
+            for namespace, name in accounts
+        ),
         *(gateway_base_objects(install.agent, install.namespace) if install.gateway_port else ()),
     ]
 
@@ -196,13 +201,3 @@ def _values(install: HostInstall) -> Mapping[str, Any]:
         "namespace": install.namespace,
         "settings": install.settings or None,
     }
-
-
-def _namespace(name: str, labels: dict[str, str]) -> Object:
-    metadata = {"name": name} | ({"labels": dict(labels)} if labels else {})
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
-
-
-def _account(namespace: str, name: str) -> Object:
-    metadata = {"name": name, "namespace": namespace}
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}

@@ -10,6 +10,8 @@ from karmada_vc_agent.model.virtual_cluster import (
     CERT_ROTATION,
     ENDPOINT_SLICE_COLLECT,
     SERVICE_EXPORT,
+    SHARED,
+    Tenancy,
 )
 from karmada_vc_agent.model.vocabulary import (
     CLUSTER_READER,
@@ -52,7 +54,7 @@ class HostAccess:
     ceiling: what the agent may write in claimed namespaces. granted: the rules of TENANT_ROLES, by
     name; the agent writes them itself if it is confined (policy agent-confines). namespaced:
     without subresources. shared: cluster-scoped kinds to write. api_groups: approved ones, whose
-    kinds may be used before they are served. follows_kinds: whether it may use kinds added later,
+    kinds may be used before they are served. tenancy: with SHARED it may use kinds added later,
     within `virtual-cluster-admin`. bound_roles: that it binds beside those of Kubernetes. acts_as:
     (namespace, name) of the accounts of `applyAs`. dns_namespace: of CoreDNS. of_features: files of
     the package. gateway_callers: groups with all rights in a virtual cluster; None = no gateway.
@@ -66,7 +68,7 @@ class HostAccess:
     shared: tuple[Kind, ...] = ()
     api_groups: tuple[str, ...] = ()
     is_confined: bool = True
-    follows_kinds: bool = True
+    tenancy: Tenancy = SHARED
     bound_roles: tuple[str, ...] = ()
     acts_as: tuple[tuple[str, str], ...] = ()
     dns_namespace: str = ""
@@ -99,7 +101,6 @@ def host_reasons(access: HostAccess) -> Reasons:
 
 
 def _host_files(access: HostAccess) -> Iterator[tuple[str, Values]]:
-    """Yield the files, each with its values."""
     values = _host_values(access)
     has_gateway = access.gateway_callers is not None
     names = {
@@ -110,19 +111,17 @@ def _host_files(access: HostAccess) -> Iterator[tuple[str, Values]]:
         "gateway": has_gateway,
         "gateway-confined": has_gateway and access.is_confined,
     }
-    yield from (
-        (f"access/roles/{name}.yaml", values) for name, is_needed in names.items() if is_needed
-    )
-    yield from ((path, values) for path in access.of_features)
+    core = (f"access/roles/{name}.yaml" for name, is_needed in names.items() if is_needed)
+    yield from ((path, values) for path in (*core, *access.of_features))
     for namespace, name in access.acts_as:
-        yield (
-            "access/roles/apply-as.yaml",
-            {**values, "account_namespace": namespace, "account": name},
-        )
+        account = {"account_namespace": namespace, "account": name}
+        yield "access/roles/apply-as.yaml", {**values, **account}
 
 
 def _host_values(access: HostAccess) -> Values:
-    readable = [kind for kind in access.namespaced if kind not in _UNREAD]
+    granted = {
+        name.replace("-", "_"): access.granted.get(name, ()) for name in TENANT_ROLES.values()
+    }
     return {
         "agent": access.agent,
         "api_groups": access.api_groups or None,
@@ -132,21 +131,18 @@ def _host_values(access: HostAccess) -> Values:
         "checkpoint_secrets": secret_names(access.agent),
         "dns_namespace": access.dns_namespace,
         "kubeconfig_namespace": access.kubeconfig_namespace or access.namespace,
-        "readable_kinds": _by_group(readable),
+        "readable_kinds": _by_group(kind for kind in access.namespaced if kind not in _UNREAD),
         "namespace": access.namespace,
         "shared_kinds": _by_group(access.shared),
-        **{
-            f"granted_{name.replace('-', '_')}": access.granted.get(name, ())
-            for name in TENANT_ROLES.values()
-        },
+        "tenancy": access.tenancy,
+        **{f"granted_{name}": rules for name, rules in granted.items()},
     }
 
 
 def _bindable(access: HostAccess) -> Iterable[str]:
-    """Return the ClusterRoles that the agent binds, each once."""
     tenants = (name for name in TENANT_ROLES.values() if name != NAMESPACE_ADMIN)
     bound = [namespace_role(access.agent), *tenants, *access.bound_roles]
-    if access.follows_kinds:
+    if access.tenancy == SHARED:
         bound.append(NAMESPACE_ADMIN)
     if access.gateway_callers is not None:
         bound += (NAMESPACE_ADMIN, CLUSTER_READER, gateway_accounts_role(access.agent))
@@ -154,7 +150,6 @@ def _bindable(access: HostAccess) -> Iterable[str]:
 
 
 def _by_group(kinds: Iterable[Kind]) -> list[Object]:
-    """Return the kinds of each API group: group, plurals."""
     groups: dict[str, set[str]] = defaultdict(set)
     for group, plural in kinds:
         groups[group].add(plural)
@@ -178,13 +173,11 @@ _NAMED_OTHERWISE = frozenset(("namespaces", "secrets", "clusterroles"))
 class HubAccess:
     """The input of the agent's roles on the hub.
 
-    controllers: the enabled ones of OPTIONAL_CONTROLLERS.
-    host_id: marks the roles as those of an agent on this host; empty = host unknown.
-    objects: whether it removes Clusters that are no longer desired, as those of deleted objects.
+    controllers: the enabled ones of OPTIONAL_CONTROLLERS. host_id: marks the roles as those of an
+    agent on this host; empty = unknown. objects: whether it removes Clusters no longer desired.
     any_name: whether virtual clusters may have any name; RBAC has no prefixes of names, so it has
-    its rights over all Clusters and Works then. gateway: whether it publishes endpoints and tokens
-    of virtual clusters. of_features: files of the package with what features need, by the
-    controller that they are granted with, or GATEWAY.
+    its rights over all Clusters and Works then. gateway: whether it publishes endpoints and tokens.
+    of_features: files with what features need, by the controller that has it, or GATEWAY.
     """
 
     agent: str
@@ -208,22 +201,13 @@ class HubAccess:
         return f"vc-agent:{self.agent}"
 
     @property
-    def works_role(self) -> str:
-        """Name of the ClusterRole that is bound in each execution namespace."""
-        return f"{self.role}:works"
-
-    @property
     def auth_role(self) -> str:
         """Name of the ClusterRole that has Karmada send its rules for impersonation."""
         return f"{self.role}:unified-auth"
 
 
 def hub_objects(access: HubAccess) -> list[Object]:
-    """Return all objects for the hub in the order to apply them.
-
-    Rights on Works are bound in each execution namespace, which `join` creates the way Karmada does
-    (contract 1.6, 1.9 b).
-    """
+    """Return all objects for the hub in the order to apply them (contract 1.6, 1.9 b)."""
     made, _ = granted(_hub_files(access))
     if access.host_id:
         for obj in made:
@@ -239,19 +223,16 @@ def hub_reasons(access: HubAccess) -> Reasons:
 
 def named_clusters(role: Object) -> list[str]:
     """Return the virtual clusters that a ClusterRole created by `join` names."""
-    names: dict[str, None] = {}
-    for rule in role.get("rules") or []:
-        if not _NAMED_OTHERWISE.isdisjoint(rule.get("resources") or ()):
-            continue
-        names |= dict.fromkeys(rule.get("resourceNames") or ())
-    return list(names)
+    rules = (
+        rule
+        for rule in role.get("rules") or ()
+        if _NAMED_OTHERWISE.isdisjoint(rule.get("resources") or ())
+    )
+    return list(dict.fromkeys(name for rule in rules for name in rule.get("resourceNames") or ()))
 
 
 def _hub_files(access: HubAccess) -> Iterator[tuple[str, Values]]:
-    """Yield the files, each with its values.
-
-    A rule that would name no virtual cluster is left out, for it would hold for all.
-    """
+    """Yield the files with their values; a rule that would name no virtual cluster is left out."""
     secrets = (name + suffix for name in access.clusters for suffix in ("", "-impersonator"))
     values = {
         "agent": access.agent,
@@ -266,7 +247,6 @@ def _hub_files(access: HubAccess) -> Iterator[tuple[str, Values]]:
 
 
 def _roles(access: HubAccess) -> Iterator[str]:
-    """Yield the files for all virtual clusters together."""
     core = "access/roles/hub"
     by_controller = {_INTERPRETER: f"{core}-interpreter.yaml", **access.of_features}
     yield f"{core}.yaml"

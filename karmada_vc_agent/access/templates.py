@@ -47,10 +47,7 @@ def document(path: str, values: Values) -> Object:
 
 
 def granted(files: Iterable[tuple[str, Values]]) -> tuple[list[Object], Reasons]:
-    """Return the objects of files, and the reason of each rule; parts of a role are put together.
-
-    A rule without names would hold for all: `resourceNames: []` is for that alone.
-    """
+    """Return the objects of files, parts of a role put together, and the reason of each rule."""
     made: dict[str, Object] = {}
     reasons: Reasons = {}
     for path, values in files:

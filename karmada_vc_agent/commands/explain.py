@@ -58,19 +58,21 @@ def target_of(text: str) -> tuple[str, ...]:
 
 
 async def explained(hub: ApiClient, host: ApiClient, target: tuple[str, ...]) -> Object:
-    """Return what hub and host have of a target, as JSON and YAML have it.
-
-    Without an answer of the hub: what the host alone has. Raises KubeError of the host,
-    CommandError.
-    """
+    """Return what hub and host have, or the host alone. Raises KubeError of it, CommandError."""
     name, *parts = target
-    problem, cluster, works = "", None, []
+    problem, cluster = "", None
+    works: list[Object] = []
     try:
         cluster = await hub.look_up(f"{CLUSTERS_PATH}/{name}")
-        works = await _works(hub, name, parts)
+        path = work_path(execution_namespace(name), parts[0] if len(parts) == 1 else "")
+        answer: Object = {"items": []}
+        with suppress(NotFoundError):
+            answer = await hub.get(path)
+        works = answer.get("items", [answer]) or []
     except KubeError as error:
         problem = str(error)
-    manifests = [m for work in works for m in manifests_of(work) if _is_target(parts, m)]
+    works = [w for w in works if len(parts) == 1 or any(_is_of(parts, m) for m in manifests_of(w))]
+    manifests = [m for work in works for m in manifests_of(work) if _is_of(parts, m)]
     objects = await _on_host(host, name, parts, manifests)
     if cluster is None and not problem and not objects:
         raise CommandError(f'the hub has no Cluster "{name}"')
@@ -96,17 +98,6 @@ async def explained(hub: ApiClient, host: ApiClient, target: tuple[str, ...]) ->
     }
 
 
-async def _works(hub: ApiClient, cluster: str, parts: Sequence[str]) -> list[Object]:
-    """Return the Work that is named, or those of which a manifest is the object that is."""
-    namespace = execution_namespace(cluster)
-    if len(parts) == 1:
-        with suppress(NotFoundError):
-            return [await hub.get(work_path(namespace, parts[0]))]
-        return []
-    works = (await hub.get(work_path(namespace))).get("items") or []
-    return [w for w in works if any(_is_target(parts, m) for m in manifests_of(w))]
-
-
 async def _on_host(
     host: ApiClient, cluster: str, parts: Sequence[str], manifests: Collection[Object]
 ) -> list[Object]:
@@ -118,7 +109,10 @@ async def _on_host(
     virtual = {each["metadata"]["name"]: name for name, each in spaces.items()}
     names = [(key.gvk.kind, key.namespace, key.name) for key in map(key_of, manifests)]
     if not names and len(parts) > 1:
-        names = [(_kind_of(parts[0], {gvk.kind for gvk in served.by_kind}), parts[1], parts[2])]
+        kind = next((gvk.kind for gvk in served.by_kind if _is_named(parts[0], gvk.kind)), None)
+        if kind is None:
+            raise CommandError(f'the host has no kind "{parts[0]}"')
+        names = [(kind, parts[1], parts[2])]
     kinds = {kind for kind, _, _ in names}
     live: dict[_Name, Object] = {}
     async for resource, item in labelled_objects(
@@ -129,41 +123,31 @@ async def _on_host(
         work = f"{execution_namespace(cluster)}/{parts[0]}"
         names = [n for n, item in live.items() if annotations_of(item).get(WORK_ANNOTATION) == work]
     namespaced = {gvk.kind: resource.namespaced for gvk, resource in served.by_kind.items()}
-    objects = []
-    for kind, namespace, name in names:
-        obj, state = live.get((kind, namespace, name)), "on the host"
-        if obj is None:
-            state = "not on the host, or not of this virtual cluster"
-            if kind not in namespaced:
-                state = "the host has no such kind"
-            elif namespaced[kind] and namespace not in spaces:
-                state = "its namespace is not claimed"
-        own = [dig(obj, "metadata", field) for field in ("namespace", "name")]
-        objects.append(
-            {
-                "kind": kind,
-                "namespace": namespace,
-                "name": name,
-                "state": state,
-                "host": "/".join(filter(None, own)),
-                "work": annotations_of(obj).get(WORK_ANNOTATION) if obj else None,
-                "held": hold_of(obj if kind == "Namespace" else spaces.get(namespace)),
-            }
-        )
-    return objects
+
+    def described(kind: str, namespace: str, name: str) -> Object:
+        obj, space = live.get((kind, namespace, name)), spaces.get(namespace)
+        state = "on the host" if obj else "not on the host, or not of this virtual cluster"
+        if kind not in namespaced:
+            state = "the host has no such kind"
+        elif namespaced[kind] and space is None:
+            state = "its namespace is not claimed"
+        place = [dig(obj, "metadata", field) for field in ("namespace", "name")]
+        return {
+            "kind": kind,
+            "namespace": namespace,
+            "name": name,
+            "state": state,
+            "host": "/".join(filter(None, place)),
+            "work": annotations_of(obj or {}).get(WORK_ANNOTATION),
+            "held": hold_of(obj if kind == "Namespace" else space),
+        }
+
+    return [described(*each) for each in names]
 
 
-def _kind_of(text: str, kinds: Collection[str]) -> str:
-    """Return the kind of the host that a text names, such as deployment. Raises CommandError."""
-    for kind in kinds:
-        if text.lower() in _forms(kind):
-            return kind
-    raise CommandError(f'the host has no kind "{text}"')
-
-
-def _forms(kind: str) -> tuple[str, ...]:
+def _is_named(text: str, kind: str) -> bool:
     lower = kind.lower()
-    return lower, f"{lower}s", f"{lower}es", f"{lower.removesuffix('y')}ies"
+    return text.lower() in (lower, f"{lower}s", f"{lower}es", f"{lower.removesuffix('y')}ies")
 
 
 def _virtual_name(kind: str, item: Object, virtual: dict[str, str]) -> _Name:
@@ -179,48 +163,29 @@ def _virtual_name(kind: str, item: Object, virtual: dict[str, str]) -> _Name:
 
 def status_written(work: Object) -> str | None:
     """Return when the status of a Work was written last, by the record of the API server."""
-    times = [
-        str(entry.get("time") or "")
-        for entry in maps_at(work, "metadata", "managedFields")
-        if entry.get("subresource") == "status"
-    ]
+    entries = maps_at(work, "metadata", "managedFields")
+    times = (str(e.get("time") or "") for e in entries if e.get("subresource") == "status")
     return max(times, default=None)
 
 
-def _is_target(parts: Sequence[str], manifest: Object) -> bool:
+def _is_of(parts: Sequence[str], manifest: Object) -> bool:
+    """Return whether a manifest is of the target: a Work, or kind, namespace and name."""
     key = key_of(manifest)
-    return len(parts) == 1 or (
-        parts[0].lower() in _forms(key.gvk.kind) and [key.namespace, key.name] == list(parts[1:])
-    )
+    if len(parts) == 1:
+        return True
+    return _is_named(parts[0], key.gvk.kind) and [key.namespace, key.name] == list(parts[1:])
 
 
 _PATIENCE = Timeouts(request_s=10.0)
-_EPILOG = """\b
-Examples:
-  # a Work of virtual cluster branch-a
-  karmada-vc-agent explain branch-a/web-7c9d --config agent.yaml
-\b
-  # an object, by its name on the hub
-  karmada-vc-agent explain branch-a/deployment/edge/web --config agent.yaml -o json
-"""
 
 
-@click.command("explain", epilog=_EPILOG, short_help="Show what became of a Work or an object.")
+@click.command(
+    "explain",
+    epilog=shared.examples("explain"),
+    short_help="Show what became of a Work or an object.",
+)
 @click.argument("what", metavar="CLUSTER/WORK|CLUSTER/KIND/NAMESPACE/NAME")
-@click.option(
-    "--config",
-    "config_path",
-    type=shared.FilePath(),
-    help="Settings file of the agent, for its kubeconfigs.",
-)
-@click.option(
-    "--karmada-kubeconfig", default="", help="Kubeconfig of the hub. Default: as for run."
-)
-@shared.karmada_context
-@shared.agent_name
-@shared.agent_namespace
-@click.option("--kubeconfig", default="", help="Kubeconfig of the host. Default: as for run.")
-@shared.form("text")
+@shared.options("explain")
 def explain(what: str, form: str, **options: Any) -> None:
     """Show what hub and host have of one Work, or of one object by its name on the hub.
 
@@ -251,15 +216,11 @@ async def _read(hub: Credentials, host: Credentials, target: tuple[str, ...]) ->
 
 def written(plain: Object, target: tuple[str, ...], form: str) -> str:
     """Return what `explained` returned as text, JSON or YAML."""
-    if form == "text":
-        return "\n".join(map(_harmless, _lines(plain, target)))
-    return shared.written(plain, form)
-
-
-def _harmless(line: str) -> str:
-    """Return a line of what others wrote so that it moves no cursor."""
-    text = line.lstrip(" ")
-    return " " * (len(line) - len(text)) + one_line(text)
+    if form != "text":
+        return shared.written(plain, form)
+    # What others wrote moves no cursor.
+    lines = ((len(line) - len(line.lstrip(" ")), line) for line in _lines(plain, target))
+    return "\n".join(" " * indent + one_line(line[indent:]) for indent, line in lines)
 
 
 def _lines(plain: Object, target: tuple[str, ...]) -> list[str]:

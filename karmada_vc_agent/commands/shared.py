@@ -6,6 +6,8 @@ import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +45,7 @@ _FAILURES = (CommandError, KubeError, RetryError, OSError)
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Print errors that a user can fix as lines on stderr and exit; other errors propagate.
-
-    Nothing else is logged: logs are for `run`.
-    """
+    """Print errors that a user can fix as lines on stderr and exit; logs are for `run`."""
     logging.getLogger("karmada_vc_agent").addHandler(logging.NullHandler())
     try:
         yield
@@ -65,6 +64,8 @@ def _text(error: Exception) -> str:
         return f"{error.target} is not served now ({error.status}: {error}); try again later"
     if isinstance(error, ForbiddenError) and error.need is not None:
         return f"{error.server}: forbidden: the account used needs rule {error.need}"
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
     return str(error)
 
 
@@ -101,45 +102,42 @@ class FilePath(click.Path):
         return super().convert(value, param, ctx)
 
 
-agent_config = click.option(
-    "--config",
-    "config_path",
-    type=FilePath(),
-    help="Settings file of the agent, for its name and namespace.",
-)
-agent_name = click.option(
-    "--agent-name", default="", help="Name of the agent. Default: from the settings file."
-)
-agent_namespace = click.option(
-    "--agent-namespace",
-    default="",
-    help="Namespace of the agent on the host. Default: from the settings file, else the agent's "
-    "name.",
-)
-karmada_context = click.option(
-    "--karmada-context",
-    default="",
-    help="Context in that kubeconfig. Default: its current context.",
-)
-kubeconfig = click.option(
-    "--kubeconfig",
-    default="",
-    help="Kubeconfig of the host, with administrator rights. Default: the Pod's ServiceAccount, "
-    "then $KUBECONFIG, then ~/.kube/config.",
-)
+_TYPES: dict[str, click.ParamType[Any]] = {
+    "file": FilePath(),
+    "directory": FilePath(file_okay=False),
+    "lifetime": click.IntRange(600, 2**31 - 1),
+}
 
 
-def form(for_people: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the option of what is printed: the form for people, its default, JSON or YAML."""
-    return click.option(
-        "--output",
-        "-o",
-        "form",
-        type=click.Choice((for_people, "json", "yaml")),
-        default=for_people,
-        show_default=True,
-        help="Form of the output.",
-    )
+@cache
+def _table() -> dict[str, list[Any]]:
+    text = resources.files(__package__).joinpath("options.yaml").read_text()
+    table: dict[str, list[Any]] = yaml.safe_load(text)
+    return table
+
+
+def options(name: str, **values: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return what adds the options of a name in options.yaml; values: what their help names."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for row in reversed(_table()[name]):
+            if isinstance(row, str):
+                command = options(row)(command)
+                continue
+            others = {key: value for key, value in row.items() if key not in ("flags", "type")}
+            kind = row.get("type")
+            others["type"] = click.Choice(kind) if isinstance(kind, list) else _TYPES.get(kind)
+            others["help"] = row["help"].format(**values)
+            command = click.option(*row["flags"], **others)(command)
+        return command
+
+    return add
+
+
+agent_config, agent_name, agent_namespace = map(
+    options, ("agent_config", "agent_name", "agent_namespace")
+)
+karmada_context, kubeconfig = options("karmada_context"), options("kubeconfig")
 
 
 def written(content: Any, form: str) -> str:
@@ -149,11 +147,14 @@ def written(content: Any, form: str) -> str:
     return str(yaml.safe_dump(content, sort_keys=False)).rstrip()
 
 
-def settings_and_agent(options: dict[str, Any]) -> tuple[AgentConfig | None, str, str]:
-    """Return the settings file, None without one, and name and namespace of the agent.
+def examples(command: str) -> str:
+    """Return the examples of a command for the end of its help, whose lines click leaves alone."""
+    text = resources.files(__package__).joinpath(f"examples/{command}.txt").read_text()
+    return "\n\n".join(f"\b\n{each}" for each in text.split("\n\n"))
 
-    Raises ConfigError.
-    """
+
+def settings_and_agent(options: dict[str, Any]) -> tuple[AgentConfig | None, str, str]:
+    """Return the settings, None without a file, and the agent's name and namespace."""
     file: Path | None = options["config_path"]
     struct: type[AgentConfig] = click.get_current_context().obj
     given = {key: options[key] or None for key in ("agent_name", "agent_namespace")}

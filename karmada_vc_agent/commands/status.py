@@ -16,25 +16,13 @@ from karmada_vc_agent.model.objects import Object
 
 ANSWERS_WITHIN_S = 10.0
 _HUB = "hub"
-_EPILOG = """\b
-Examples:
-  # in the cluster of the agent
-  kubectl -n karmada-vc-agent exec deploy/karmada-vc-agent -- karmada-vc-agent status
-\b
-  # one virtual cluster, for a script
-  karmada-vc-agent status branch-a -o json --metrics-url http://127.0.0.1:8080/metrics
-"""
 
 
-@click.command("status", epilog=_EPILOG, short_help="Show the virtual clusters of an agent.")
-@click.argument("name", required=False, default="")
-@click.option(
-    "--metrics-url",
-    default="http://127.0.0.1:8080/metrics",
-    show_default=True,
-    help="Address of the agent's metrics; only the leader has virtual clusters.",
+@click.command(
+    "status", epilog=shared.examples("status"), short_help="Show the virtual clusters of an agent."
 )
-@shared.form("table")
+@click.argument("name", required=False, default="")
+@shared.options("status")
 def status(name: str, metrics_url: str, form: str) -> None:
     """Show which virtual clusters an agent serves, and how old the hub's picture of them is.
 
@@ -66,8 +54,7 @@ def rows_of(text: str) -> list[Object]:
             cluster = sample.labels.get("member_cluster")
             if cluster is not None:
                 labels = (sample.labels.get(key) for key in ("state", "server", "condition"))
-                label = next(filter(None, labels), "")
-                values[cluster][sample.name, label] = sample.value
+                values[cluster][sample.name, next(filter(None, labels), "")] = sample.value
             elif sample.name == "api_server_reachable" and sample.labels.get("server") == _HUB:
                 is_reached = bool(sample.value)
     return [
@@ -78,28 +65,29 @@ def rows_of(text: str) -> list[Object]:
 
 
 def _row(name: str, values: dict[tuple[str, str], float], *, is_reached: bool) -> Object:
+    def count(metric: str) -> int:
+        return int(values.get((metric, ""), 0))
+
+    def by_label(metric: str) -> dict[str, int]:
+        return {label: int(value) for (of, label), value in sorted(values.items()) if of == metric}
+
     ready = values.get(("cluster_ready_state", ""))
     contact = values.get(("virtual_cluster_last_contact_timestamp_seconds", _HUB))
-    by_label = {
-        metric: {label: int(value) for (of, label), value in sorted(values.items()) if of == metric}
-        for metric in ("virtual_cluster_works", "virtual_cluster_condition_abnormal")
-    }
+    at = datetime.fromtimestamp(contact or 0, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     is_accepted = bool(values.get(("virtual_cluster_reports_accepted", ""), 1))
     return {
         "name": name,
         "ready": None if ready is None else bool(ready),
         "nodes": {
-            "total": int(values["virtual_cluster_nodes", ""]),
-            "ready": int(values.get(("cluster_ready_node_number", ""), 0)),
+            "total": count("virtual_cluster_nodes"),
+            "ready": count("cluster_ready_node_number"),
         },
-        "works": by_label["virtual_cluster_works"],
-        "orphanedObjects": int(values.get(("orphaned_objects", ""), 0)),
-        "abnormalConditions": list(by_label["virtual_cluster_condition_abnormal"]),
+        "works": by_label("virtual_cluster_works"),
+        "orphanedObjects": count("orphaned_objects"),
+        "abnormalConditions": list(by_label("virtual_cluster_condition_abnormal")),
         "hub": {
             "reached": is_reached and is_accepted,
-            "lastContact": None
-            if contact is None
-            else datetime.fromtimestamp(contact, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "lastContact": None if contact is None else at,
         },
     }
 
@@ -110,11 +98,8 @@ def written(rows: list[Object], form: str, now: datetime) -> str:
         return shared.written(rows, form)
     head = ("NAME", "READY", "NODES", "WORKS", "FAILED", "WAITING", "ORPHANED", "HUB")
     lines = [head, *(_cells(row, now) for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    table = [
-        "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    table = ["   ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
     key = "abnormalConditions"
     abnormal = [f"{row['name']}: {', '.join(row[key])}" for row in rows if row[key]]
     return "\n".join([*table, *abnormal])
@@ -122,16 +107,11 @@ def written(rows: list[Object], form: str, now: datetime) -> str:
 
 def _cells(row: Object, now: datetime) -> tuple[str, ...]:
     works, nodes = row["works"], row["nodes"]
-    return (
-        row["name"],
-        "Unknown" if row["ready"] is None else str(row["ready"]),
-        f"{nodes['ready']}/{nodes['total']}",
-        str(sum(works.values())),
-        str(works.get("failed", 0)),
-        str(works.get("waiting", 0)),
-        str(row["orphanedObjects"]),
-        hub_text(row["hub"], now),
-    )
+    ready = "Unknown" if row["ready"] is None else str(row["ready"])
+    counts = (sum(works.values()), works.get("failed", 0), works.get("waiting", 0))
+    shares = f"{nodes['ready']}/{nodes['total']}"
+    texts = (*map(str, counts), str(row["orphanedObjects"]))
+    return (row["name"], ready, shares, *texts, hub_text(row["hub"], now))
 
 
 def hub_text(hub: Object, now: datetime) -> str:
@@ -146,26 +126,20 @@ def hub_text(hub: Object, now: datetime) -> str:
 
 
 def _rows(url: str) -> list[Object]:
-    """Return the metrics of the agent. Raises ConfigError, CommandError."""
-    text = _metrics(url)
+    if not is_http_url(url):
+        raise ConfigError("flags", "--metrics-url", f'"{url}" is not a valid http(s) URL')
+    try:
+        with urllib.request.urlopen(url, timeout=ANSWERS_WITHIN_S) as response:  # noqa: S310 - http
+            text = str(response.read().decode())
+    except (OSError, HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        problem = (
+            f"no metrics at {url}: {reason}; give --metrics-url, or run the command in the agent's "
+            "Pod: kubectl -n NAMESPACE exec deploy/karmada-vc-agent -- karmada-vc-agent status"
+        )
+        raise CommandError(problem) from error
     try:
         return rows_of(text)
     except ValueError as error:
         problem = f"{url} answers, but not with metrics of an agent; give another --metrics-url"
         raise CommandError(problem) from error
-
-
-def _metrics(url: str) -> str:
-    """Return the metrics of the agent. Raises ConfigError, CommandError."""
-    if not is_http_url(url):
-        raise ConfigError("flags", "--metrics-url", f'"{url}" is not a valid http(s) URL')
-    try:
-        with urllib.request.urlopen(url, timeout=ANSWERS_WITHIN_S) as response:  # noqa: S310 - http
-            return str(response.read().decode())
-    except (OSError, HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        text = (
-            f"no metrics at {url}: {reason}; give --metrics-url, or run the command in the agent's "
-            "Pod: kubectl -n NAMESPACE exec deploy/karmada-vc-agent -- karmada-vc-agent status"
-        )
-        raise CommandError(text) from error

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -19,7 +19,6 @@ from karmada_vc_agent.model.virtual_cluster import (
     SERVICE_NAMES_FIRST,
     STRICT,
     LabelSelector,
-    Requirement,
     VirtualCluster,
     allowance_problem,
     enabled_controllers,
@@ -44,6 +43,11 @@ SYSTEM_TEXT = (
 DNS_LABEL_TEXT = f"is not a valid namespace: at most 63 {DNS_LABEL_RULE}"
 FORMER_NAME_TEXT = (
     f"is not a valid Cluster name: at most {CLUSTER_NAME_MAX_LENGTH} {DNS_LABEL_RULE}"
+)
+
+_NODE_NAME_TEXT = (
+    f"is not a valid node name: at most {_DNS_NAME_MAX_LENGTH} characters; lower-case letters, "
+    'digits, "-" and ".", each part beginning and ending with a letter or digit'
 )
 
 Problems = Iterator[tuple[str, str | None]]
@@ -99,29 +103,24 @@ def problems_of(vc: VirtualCluster) -> Problems:
         ("resourceModels", vc.resource_models, _ModelSetting),
         ("limits", vc.limits, _LimitSetting),
     ):
-        yield _misshapen(key, objects, shape)
+        try:
+            decode(list(objects), tuple[shape, ...], "")  # type: ignore[valid-type]
+        except ConfigError as error:
+            yield f"{key}{error.path}", error.problem
     yield from _node_problems(vc)
     yield from _label_problems(vc)
-    yield from _taint_problems(vc.taints)
-    yield from _toleration_problems(vc.tolerations)
+    yield from _taint_problems(vc)
     yield from _model_problems(vc.resource_models)
     yield from _tenancy_problems(vc)
-    yield from _adoption_problems(vc)
-    yield "window", _window_problem(vc.window)
 
 
-def _misshapen(key: str, objects: tuple[Object, ...], shape: Any) -> tuple[str, str | None]:
-    """Return the path of a value that is not as hub or host take it, and what is wrong with it."""
-    try:
-        decode(list(objects), tuple[shape, ...], "")
-    except ConfigError as error:
-        return f"{key}{error.path}", error.problem
-    return key, None
+def _is_cluster_name(name: str) -> bool:
+    return len(name) <= CLUSTER_NAME_MAX_LENGTH and DNS_LABEL.fullmatch(name) is not None
 
 
 def cluster_name_problem(name: str) -> str | None:
     """Return what is wrong with the name of a virtual cluster, or None."""
-    if len(name) <= CLUSTER_NAME_MAX_LENGTH and DNS_LABEL.fullmatch(name):
+    if _is_cluster_name(name):
         return None
     most = f"at most {CLUSTER_NAME_MAX_LENGTH} characters"
     return f'"{name}" is not a valid Cluster name: {most}, {DNS_LABEL_RULE}'
@@ -141,7 +140,6 @@ def is_dns_name(name: str) -> bool:
 
 
 def _node_problems(vc: VirtualCluster) -> Problems:
-    """Yield what selects no nodes, and names that no node has."""
     if not vc.node_selector and not vc.node_names:
         yield "nodeSelector", "selects no nodes; give matchLabels, matchExpressions or nodeNames"
     for index, requirement in enumerate(vc.node_selector.match_expressions):
@@ -150,24 +148,19 @@ def _node_problems(vc: VirtualCluster) -> Problems:
             problem = "must not be empty" if needs_values else "must be empty"
             where = f"nodeSelector.matchExpressions[{index}].values"
             yield where, f"{problem} with {requirement.operator}"
-    for index, name in enumerate(vc.node_names):
-        where = f"nodeNames[{index}]"
-        if not is_dns_name(name):
-            problem = (
-                f'"{name}" is not a valid node name: at most {_DNS_NAME_MAX_LENGTH} characters; '
-                'lower-case letters, digits, "-" and ".", each part beginning and ending with a '
-                "letter or digit"
-            )
-            yield where, problem
-        yield where, _twice(name, vc.node_names[:index])
+    yield from _names("nodeNames", vc.node_names, is_dns_name, _NODE_NAME_TEXT)
 
 
-def _twice(name: str, before: tuple[str, ...]) -> str | None:
-    return f'"{name}" is listed twice' if name in before else None
+def _names(
+    where: str, names: tuple[str, ...], is_valid: Callable[[str], object], text: str
+) -> Problems:
+    for index, name in enumerate(names):
+        yield f"{where}[{index}]", None if is_valid(name) else f'"{name}" {text}'
+        is_twice = name in names[:index]
+        yield f"{where}[{index}]", f'"{name}" is listed twice' if is_twice else None
 
 
 def _label_problems(vc: VirtualCluster) -> Problems:
-    """Yield label keys and values."""
     for where, labels in (
         ("nodeSelector.matchLabels", vc.node_selector.match_labels),
         ("clusterLabels", vc.cluster_labels),
@@ -177,26 +170,25 @@ def _label_problems(vc: VirtualCluster) -> Problems:
             yield f"{where}[{key}]", label_value_problem(value)
     for requirement in vc.node_selector.match_expressions:
         yield "nodeSelector.matchExpressions", label_key_problem(requirement.key)
-    yield "provider", label_value_problem(vc.provider)
-    yield "region", label_value_problem(vc.region)
-    for zone in vc.zones:
-        yield "zones", label_value_problem(zone)
+    for where, value in (
+        ("provider", vc.provider),
+        ("region", vc.region),
+        *(("zones", zone) for zone in vc.zones),
+    ):
+        yield where, label_value_problem(value)
 
 
-def _taint_problems(taints: tuple[Object, ...]) -> Problems:
+def _taint_problems(vc: VirtualCluster) -> Problems:
+    """Yield taints and tolerations as the hub and the validation of a pod would report them."""
     seen = set()
-    for index, taint in enumerate(taints):
+    for index, taint in enumerate(vc.taints):
         where, identity = f"taints[{index}]", (taint["key"], taint["effect"])
         yield f"{where}.key", label_key_problem(taint["key"])
         yield f"{where}.value", label_value_problem(taint.get("value") or "")
         if identity in seen:
             yield where, f"key and effect are used twice: {':'.join(identity)}"
         seen.add(identity)
-
-
-def _toleration_problems(tolerations: tuple[Object, ...]) -> Problems:
-    """Yield tolerations as the validation of a pod would report them."""
-    for index, toleration in enumerate(tolerations):
+    for index, toleration in enumerate(vc.tolerations):
         where = f"tolerations[{index}]"
         key, value = toleration.get("key") or "", toleration.get("value") or ""
         tolerates_all = toleration.get("operator") == "Exists"
@@ -226,7 +218,6 @@ def _model_problems(models: tuple[Object, ...]) -> Problems:
 
 
 def _tenancy_problems(vc: VirtualCluster) -> Problems:
-    """Yield the limits of a tenant."""
     for name, amount in vc.quota.items():
         # The host validates names: extended resources and counts of any kind are allowed.
         is_negative = quantity.parse(amount).nano < 0
@@ -243,32 +234,15 @@ def _tenancy_problems(vc: VirtualCluster) -> Problems:
         for where, value in (("namespace", vc.apply_as.namespace), ("name", vc.apply_as.name)):
             if not all(DNS_LABEL.fullmatch(part) for part in value.split(".")):
                 yield f"applyAs.{where}", f'"{value}" is not a valid DNS name'
-
-
-def _adoption_problems(vc: VirtualCluster) -> Problems:
-    """Yield what a virtual cluster takes over."""
     for index, namespace in enumerate(vc.adopt_namespaces):
-        where = f"adoptNamespaces[{index}]"
         if any(fnmatchcase(namespace, pattern) for pattern in SYSTEM_NAMESPACES):
-            yield where, f'"{namespace}" {SYSTEM_TEXT}'
-        if not DNS_LABEL.fullmatch(namespace):
-            yield where, f'"{namespace}" {DNS_LABEL_TEXT}'
-        yield where, _twice(namespace, vc.adopt_namespaces[:index])
-    for index, name in enumerate(vc.former_names):
-        where = f"formerNames[{index}]"
-        if len(name) > CLUSTER_NAME_MAX_LENGTH or not DNS_LABEL.fullmatch(name):
-            yield where, f'"{name}" {FORMER_NAME_TEXT}'
-        if name == vc.name and index:
-            yield where, f'"{name}" is the name it has now; list it first, or not at all'
-        yield where, _twice(name, vc.former_names[:index])
-
-
-def _window_problem(text: str) -> str | None:
-    try:
-        parse_windows(text) if text else ()
-    except ValueError as error:
-        return str(error)
-    return None
+            yield f"adoptNamespaces[{index}]", f'"{namespace}" {SYSTEM_TEXT}'
+    yield from _names("adoptNamespaces", vc.adopt_namespaces, DNS_LABEL.fullmatch, DNS_LABEL_TEXT)
+    yield from _names("formerNames", vc.former_names, _is_cluster_name, FORMER_NAME_TEXT)
+    if vc.name in vc.former_names[1:]:
+        where = f"formerNames[{vc.former_names.index(vc.name)}]"
+        yield where, f'"{vc.name}" is the name it has now; list it first, or not at all'
+    yield "window", _raised(parse_windows, vc.window) if vc.window else None
 
 
 NAME_PLACEHOLDER = "{name}"
@@ -304,8 +278,6 @@ _ORDERED = (
 
 def check(config: AgentConfig, source: str) -> None:
     """Raise ConfigError for the first invalid setting. source: the settings file or "flags"."""
-    for path, problem, other_path in _conflicts(config):
-        raise ConfigError(source, path, problem, other_path)
     _raise_first(_problems(config), source)
 
 
@@ -322,31 +294,28 @@ def _raise_first(problems: Problems, source: str) -> None:
             raise ConfigError(source, path, problem)
 
 
-def _conflicts(config: AgentConfig) -> Iterator[tuple[str, str, str]]:
-    """Yield settings that exclude each other: path, problem, path of the other one."""
+def _conflicts(config: AgentConfig) -> Problems:
     if config.objects.any_name and config.tenancy == STRICT:
         problem = f"is true, must be false with tenancy {STRICT}; use join --name instead"
-        yield "objects.anyName", problem, "tenancy"
+        yield "objects.anyName", problem
     if config.gateway.enabled and config.objects.any_name:
         problem = (
             "is true, must be false with objects.anyName: the agent would need the Secrets of all "
             "Clusters of the hub; give names by join --name"
         )
-        yield "gateway.enabled", problem, "objects.anyName"
+        yield "gateway.enabled", problem
     if config.gateway.enabled and not config.install_policies:
-        problem = (
-            "is true, must be false without installPolicies: they confine what the gateway may"
-        )
-        yield "gateway.enabled", problem, "installPolicies"
+        problem = "must be false without installPolicies: they confine what the gateway may"
+        yield "gateway.enabled", f"is true, {problem}"
     for less, more in _ORDERED:
         is_less, is_more = getattr(config, less), getattr(config, more)
         if is_less >= is_more:
             limit = f"{camel(more)} ({format_duration(is_more)})"
-            problem = f"is {format_duration(is_less)}, must be less than {limit}"
-            yield camel(less), problem, camel(more)
+            yield camel(less), f"is {format_duration(is_less)}, must be less than {limit}"
 
 
 def _problems(config: AgentConfig) -> Problems:
+    yield from _conflicts(config)
     if not config.virtual_clusters and not config.has_other_sources:
         yield "virtualClusters", "is empty; name at least one virtual cluster"
     yield from _range_problems(config)
@@ -369,12 +338,13 @@ def _problems(config: AgentConfig) -> Problems:
     yield from _virtual_cluster_problems(config)
     yield from _discovered_problems(config)
     yield from _address_problems(config)
-    yield from _shared_nodes(config.virtual_clusters)
-    yield from _switch_problems(config)
+    yield "controllers", _raised(enabled_controllers, config.controllers)
+    yield "featureGates", _raised(feature_gates, config.feature_gates)
+    for kind in config.cluster_scoped_kinds:
+        yield f'clusterScopedKinds["{kind}"]', _raised(parse_kind, kind)
 
 
 def _range_problems(struct: msgspec.Struct, path: str = "") -> Problems:
-    """Yield numbers out of their range, nested structs included."""
     for setting in settings_of(type(struct)):
         value, where = getattr(struct, setting.name), f"{path}{setting.key}"
         if setting.range is not None:
@@ -388,16 +358,12 @@ def _range_problems(struct: msgspec.Struct, path: str = "") -> Problems:
 
 
 def _virtual_cluster_problems(config: AgentConfig) -> Problems:
-    seen: dict[str, int] = {}
     for index, vc in enumerate(config.virtual_clusters):
         path = f"virtualClusters[{index}]"
         for where, problem in problems_of(vc):
             yield f"{path}.{where}", problem
-        if vc.name in seen:
-            yield f"{path}.name", f'"{vc.name}" is used by virtualClusters[{seen[vc.name]}]'
-        seen[vc.name] = index
         yield f"{path}.serviceNames", _service_names_problem(vc, config)
-    yield from _taken_over(config)
+    yield from _used_twice(config)
 
 
 def _service_names_problem(vc: VirtualCluster, config: AgentConfig) -> str | None:
@@ -406,29 +372,28 @@ def _service_names_problem(vc: VirtualCluster, config: AgentConfig) -> str | Non
     return f"{SERVICE_NAMES_FIRST} needs clusterDNS to be set"
 
 
-def _taken_over(config: AgentConfig) -> Problems:
-    """Yield namespaces and former names that another virtual cluster has, too."""
-    names = {vc.name: f"virtualClusters[{i}]" for i, vc in enumerate(config.virtual_clusters)}
-    former: dict[str, str] = {}
-    adopted: dict[str, str] = {}
+def _used_twice(config: AgentConfig) -> Problems:
+    users: dict[object, str] = {("adoptNamespaces", config.agent_namespace): "agentNamespace"}
     for index, vc in enumerate(config.virtual_clusters):
-        for number, name in enumerate(vc.former_names):
-            path = f"virtualClusters[{index}].formerNames[{number}]"
-            served = names.get(name) if name != vc.name else None
-            if (other := served or former.get(name)) is not None:
-                yield path, f'"{name}" is used by {other}'
-            former[name] = path
-        for number, namespace in enumerate(vc.adopt_namespaces):
-            path = f"virtualClusters[{index}].adoptNamespaces[{number}]"
-            if namespace in adopted:
-                yield path, f'"{namespace}" is listed in {adopted[namespace]}, too'
-            if namespace == config.agent_namespace:
-                yield path, f'"{namespace}" is the agent\'s own namespace (agentNamespace)'
-            adopted[namespace] = path
+        former = [name for name in vc.former_names if name != vc.name]
+        selected = frozenset(vc.node_selector.requirements())
+        for setting, values in (
+            ("name", [vc.name]),
+            ("formerNames", former),
+            ("adoptNamespaces", vc.adopt_namespaces),
+            ("nodeNames", vc.node_names),
+            ("nodeSelector", [selected] if selected else []),
+        ):
+            where = f"virtualClusters[{index}].{setting}"
+            kind = "name" if setting == "formerNames" else setting
+            for value in values:
+                if (user := users.setdefault((kind, value), where)) != where:
+                    is_text = isinstance(value, str)
+                    what = f'"{value}" is used by' if is_text else "selects the same nodes as"
+                    yield where, f"{what} {user}"
 
 
 def _discovered_problems(config: AgentConfig) -> Problems:
-    """Yield what discovered virtual clusters have in common."""
     for path, discovery in config.sources.items():
         if (invalid := discovery.problem()) is not None:
             yield f"{path}.{invalid[0]}", invalid[1]
@@ -440,13 +405,6 @@ def _discovered_problems(config: AgentConfig) -> Problems:
                 problem = "is for a single virtual cluster; define that one in virtualClusters"
                 yield f"{path}.settings.{camel(name)}", problem
         yield f"{path}.settings.serviceNames", _service_names_problem(sample, config)
-
-
-def _switch_problems(config: AgentConfig) -> Problems:
-    yield "controllers", _raised(enabled_controllers, config.controllers)
-    yield "featureGates", _raised(feature_gates, config.feature_gates)
-    for kind in config.cluster_scoped_kinds:
-        yield f'clusterScopedKinds["{kind}"]', _raised(parse_kind, kind)
 
 
 def _raised(parse: Callable[[str], object], text: str) -> str | None:
@@ -461,42 +419,13 @@ def _address_problems(config: AgentConfig) -> Problems:
     for name in _ADDRESSES:
         yield camel(name), listen_problem(getattr(config, name))
     for index, cidr in enumerate(config.pod_cidrs):
-        yield f"podCIDRs[{index}]", _cidr_problem(cidr)
+        problem = f'"{cidr}" is not a valid CIDR; write for example 10.244.0.0/16'
+        if not _raised(partial(ipaddress.ip_network, strict=False), cidr):
+            network = ipaddress.ip_network(cidr, strict=False)
+            problem = f'"{cidr}" has bits set beyond its prefix; write {network}'
+        is_wrong = _raised(ipaddress.ip_network, cidr)
+        yield f"podCIDRs[{index}]", problem if is_wrong else None
     for index, address in enumerate(config.cluster_dns):
         if _raised(ipaddress.ip_address, address):
             problem = f'"{address}" is not a valid IP address; write for example 10.96.0.10'
             yield f"clusterDNS[{index}]", problem
-
-
-def _cidr_problem(cidr: str) -> str | None:
-    if _raised(partial(ipaddress.ip_network, strict=False), cidr):
-        return f'"{cidr}" is not a valid CIDR; write for example 10.244.0.0/16'
-    network = ipaddress.ip_network(cidr, strict=False)
-    if "/" in cidr and ipaddress.ip_interface(cidr).ip != network.network_address:
-        return f'"{cidr}" has bits set beyond its prefix; write {network}'
-    return None
-
-
-def _shared_nodes(clusters: tuple[VirtualCluster, ...]) -> Problems:
-    """Yield nodes that two certainly share, whatever nodes there are."""
-    owners: dict[str, int] = {}
-    selecting: dict[frozenset[Requirement], int] = {}
-    for index, vc in enumerate(clusters):
-        path = f"virtualClusters[{index}]"
-        for name in vc.node_names:
-            earlier = owners.setdefault(name, index)
-            if earlier != index:
-                problem = (
-                    f'"{name}" is also a node of "{clusters[earlier].name}" '
-                    f"(virtualClusters[{earlier}]); remove it from one of them"
-                )
-                yield f"{path}.nodeNames", problem
-        if not vc.node_selector:
-            continue
-        earlier = selecting.setdefault(frozenset(vc.node_selector.requirements()), index)
-        if earlier != index:
-            problem = (
-                f'"{vc.name}" and "{clusters[earlier].name}" (virtualClusters[{earlier}]) '
-                "select the same nodes"
-            )
-            yield f"{path}.nodeSelector", problem

@@ -44,9 +44,7 @@ REQUIRED = msgspec.NODEFAULT
 class Setting:
     """One field of a struct of settings.
 
-    name: in the code. key: in the file. kind: its type, without annotations and without None.
-    default: REQUIRED if it has none. range: of a number, None if it has none. struct: that it is
-    a field of.
+    kind: its type, without annotations and without None. default: REQUIRED if it has none.
     """
 
     name: str
@@ -99,18 +97,22 @@ class Setting:
 @cache
 def settings_of(struct: type[msgspec.Struct]) -> tuple[Setting, ...]:
     """Return the declared settings of a struct, one for each field; read once: that is slow."""
-    return tuple(_setting(struct, field) for field in msgspec.structs.fields(struct))
+    return tuple(
+        Setting(
+            each.name,
+            each.encode_name,
+            bare(each.type),
+            _default(each),
+            getattr(each.type, "__metadata__", (None,))[0],
+            struct,
+        )
+        for each in msgspec.structs.fields(struct)
+    )
 
 
 def flags_of(struct: type[msgspec.Struct]) -> tuple[Setting, ...]:
     """Return those that are flags and environment variables, too."""
     return tuple(setting for setting in settings_of(struct) if setting.is_flag)
-
-
-def _setting(struct: type[msgspec.Struct], field: Any) -> Setting:
-    (allowed,) = getattr(field.type, "__metadata__", (None,))
-    kind = bare(field.type)
-    return Setting(field.name, field.encode_name, kind, _default(field), allowed, struct)
 
 
 @cache
@@ -163,17 +165,13 @@ def struct_of(declared: Any) -> type[msgspec.Struct] | None:
 
 
 class ConfigError(Exception):
-    """An invalid setting: its source, its path, and the problem.
+    """An invalid setting: its source, its path, and the problem."""
 
-    other_path: path of the setting that it conflicts with.
-    """
-
-    def __init__(self, source: str, path: str, problem: str, other_path: str = "") -> None:
+    def __init__(self, source: str, path: str, problem: str) -> None:
         text = f"{path}: {problem}" if path else problem
         super().__init__(one_line(f"{source}: {cut_words(text)}"))
         self.path = path
         self.problem = problem
-        self.other_path = other_path
 
 
 _T = TypeVar("_T")
@@ -213,7 +211,6 @@ def decode_one(setting: Setting, given: Any, source: str, path: str) -> Any:
 
 
 def _read(kind: Any, given: Any) -> Any:
-    """Decode a type that is not one of msgspec's."""
     try:
         return kind.read(given)
     except TypeError as error:
@@ -225,8 +222,15 @@ def _located(message: str, raw: Any, struct: Any, source: str) -> ConfigError:
     place = _PLACE.fullmatch(message)
     problem, is_key, steps = place.groups() if place else (message, None, "")
     path, value, kind = "", raw, struct
-    for step in _STEP.finditer(steps):
-        path, value, kind = _next(step, path, value, kind)
+    for name, index in _STEP.findall(steps):
+        if name:
+            kinds = {setting.key: setting.kind for setting in settings_of(kind)}
+            path, value, kind = f"{path}.{name}", value[name], kinds[name]
+            continue
+        kind = part_of(kind)
+        # The notation omits the keys of maps.
+        key = int(index) if index else next(k for k, v in value.items() if not _fits(v, kind))
+        path, value = f"{path}[{key}]", value[key]
     path = path.removeprefix(".")
     if is_key:
         no_text = next(key for key in value if not isinstance(key, str))
@@ -239,19 +243,6 @@ def _located(message: str, raw: Any, struct: Any, source: str) -> ConfigError:
     return ConfigError(source, path, _problem(problem, value, kind))
 
 
-def _next(step: re.Match[str], path: str, value: Any, kind: Any) -> tuple[str, Any, Any]:
-    """Follow one step of a path in msgspec's notation, which omits the keys of maps."""
-    name, index = step.groups()
-    if name:
-        kinds = {setting.key: setting.kind for setting in settings_of(kind)}
-        return f"{path}.{name}", value[name], kinds[name]
-    part = part_of(kind)
-    if index:
-        return f"{path}[{index}]", value[int(index)], part
-    key = next(key for key, inner in value.items() if not _fits(inner, part))
-    return f"{path}[{key}]", value[key], part
-
-
 def _fits(value: Any, kind: Any) -> bool:
     try:
         msgspec.convert(value, kind, dec_hook=_read)
@@ -261,7 +252,6 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def _problem(message: str, value: Any, kind: Any) -> str:
-    """Describe what is wrong with a value; kind: the expected type."""
     wrong = _WRONG_TYPE.fullmatch(message)
     if choices := choices_of(kind):
         return f"is {shown(value)}, must be {either(choices)}"
@@ -275,10 +265,7 @@ def _wrong_type(expected: str, value: Any) -> str:
 
 def _meant(field: str, kind: Any) -> str:
     """Suggest what an unknown field may have meant, or ""."""
-    struct = struct_of(kind)
-    if struct is None:
-        return ""
-    keys = [setting.key for setting in settings_of(struct)]
+    keys = [setting.key for setting in settings_of(kind)] if struct_of(kind) else []
     if "matchLabels" in keys and "match" not in field:
         return f"; write labels as nodeSelector: {{matchLabels: {{{field}: ...}}}}"
     return did_you_mean(field, keys)

@@ -1,6 +1,7 @@
 """Settings of file, environment and flags, with defaults, and what reloads take."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -38,59 +39,38 @@ def read_file(struct: type[AgentConfig], path: Path) -> dict[str, Any]:
     source = str(path)
     try:
         raw = user_text.load_yaml(read_small(path))
-    except OSError as error:
-        raise ConfigError(source, "", error.strerror or str(error)) from error
-    except user_text.YamlError as error:
-        raise ConfigError(source, "", str(error)) from error
+    except (OSError, user_text.YamlError) as error:
+        problem = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(source, "", problem) from error
     if not isinstance(raw, dict):
         raise ConfigError(source, "", "empty, or not a mapping of settings")
-    raw = _with_bounds(_without_header(_without_nulls(raw), source), struct)
+    for key, expected in _HEADER.items():
+        if (given := raw.pop(key, None)) != expected:
+            problem = f"is {shown(given)}" if given else "is not set"
+            raise ConfigError(source, key, f'{problem}, must be "{expected}"')
+    raw = _with_bounds(_without_nulls(raw), struct)
     decoded = decode(raw, struct, source)
     fields = msgspec.structs.fields(struct)
     return {f.name: getattr(decoded, f.name) for f in fields if f.encode_name in raw}
 
 
-def _without_header(raw: dict[str, Any], source: str) -> dict[str, Any]:
-    """Return the settings of a file of the right kind; a file of another kind has none."""
-    for key, expected in _HEADER.items():
-        if (given := raw.get(key)) != expected:
-            problem = f"is {shown(given)}" if given else "is not set"
-            raise ConfigError(source, key, f'{problem}, must be "{expected}"')
-    return {key: value for key, value in raw.items() if key not in _HEADER}
-
-
 def _without_nulls(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return a mapping without what is null: as if it were not set."""
     return {key: value for key, value in raw.items() if value is not None}
 
 
 def _with_bounds(raw: dict[str, Any], struct: type[AgentConfig]) -> dict[str, Any]:
-    """Return the settings with `bounds` of all laid under those of each virtual cluster."""
-    common, entries = raw.get("bounds", {}), raw.get("virtualClusters")
-    if not isinstance(common, dict):
-        return raw
-    common = _without_nulls(common)
-    # They are decoded first, so that a problem is reported with their own path.
-    changed: dict[str, Any] = {"bounds": common}
-    if isinstance(entries, list):
-        changed["virtualClusters"] = [_with_own_bounds(entry, common) for entry in entries]
-    for key in (each.key for each in sources_of(struct)):
-        source = raw.get(key)
-        if isinstance(source, dict):
-            own = source.get("settings", {})
-            changed[key] = {**source, "settings": _with_own_bounds(own, common)}
-    return changed | {key: value for key, value in raw.items() if key not in changed}
-
-
-def _with_own_bounds(entry: Any, common: dict[str, Any]) -> Any:
-    if not isinstance(entry, dict):
-        return entry
-    if "nodeSelector" in entry and entry["nodeSelector"] is None:
-        entry = {key: value for key, value in entry.items() if key != "nodeSelector"}
-    own = entry.get("bounds", {})
-    if not isinstance(own, dict):
-        return entry
-    return {**entry, "bounds": common | _without_nulls(own)}
+    """Lay `bounds` of all under each one's; decoded first, they have a path of their own."""
+    entries = raw.get("virtualClusters", ())
+    sources = [raw[each.key] for each in sources_of(struct) if each.key in raw]
+    with suppress(TypeError, AttributeError):  # decoding reports what has another form
+        common = {"bounds": _without_nulls(raw.get("bounds", {}))}
+        raw = common | raw | common
+        entries = [*entries, *(each.setdefault("settings", {}) for each in sources)]
+        for entry in entries:
+            if entry.get("nodeSelector", "") is None:
+                del entry["nodeSelector"]
+            entry["bounds"] = raw["bounds"] | _without_nulls(entry.get("bounds", {}))
+    return raw
 
 
 THIN_LINK = "thin"
@@ -140,9 +120,6 @@ def load_config(
     except ConfigError as error:
         if error.path in origins:
             raise ConfigError(*origins[error.path], error.problem) from None
-        if error.other_path in origins:
-            problem = f"{error.path} {error.problem}"
-            raise ConfigError(*origins[error.other_path], problem) from None
         raise
     return config
 
@@ -169,11 +146,9 @@ STRICT_PODS = cast(PodSecurity, DefaultPodSecurity("baseline"))
 
 
 def with_profile_defaults(config: AgentConfig, namespace: str) -> AgentConfig:
-    """Return the settings with what `tenancy: Strict` requires of each virtual cluster.
+    """Return the settings with what Strict requires of each: an account, and Pod Security.
 
-    namespace: the agent's on the host. Each has an account of its own, so that the host's API
-    server sees which one an object is from. Each has pods that Pod Security confines to
-    themselves: who breaks out of one has the node's identity.
+    namespace: the agent's on the host.
     """
     if config.tenancy != STRICT:
         return config
@@ -196,10 +171,7 @@ def default_account(config: AgentConfig, namespace: str, cluster: str) -> Defaul
 
 
 def completed(vc: VirtualCluster, config: AgentConfig) -> VirtualCluster:
-    """Return it with what the agent's settings lay under it. Raises ConfigError.
-
-    config: settings that were checked; they are not checked again for each virtual cluster.
-    """
+    """Return it with what checked settings of the agent lay under it. Raises ConfigError."""
     alone = with_descriptions(replace(config, virtual_clusters=(vc,)))
     check_alone(alone, vc.name)
     (made,) = with_profile_defaults(alone, config.agent_namespace).virtual_clusters

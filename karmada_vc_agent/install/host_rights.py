@@ -1,38 +1,12 @@
 """What an agent is granted on the host, and what is removed with it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from msgspec import structs
-
-from karmada_vc_agent.access.admission import (
-    ANY_CLUSTER,
-    GROUP,
-    SCHEDULER,
-    VALIDATING,
-    VERSIONS,
-    PolicyOwner,
-    allowances,
-    cluster_of,
-    desired_policies,
-    group_labels,
-    held_by,
-    networks_of_pods,
-    owner_of,
-    renames_of,
-    resource_of,
-    served_versions,
-)
-from karmada_vc_agent.access.agent_objects import (
-    HostInstall,
-    base_objects,
-    definition_key,
-    gateway_base_objects,
-    secret_name,
-    token_keys,
-    workload_objects,
-)
+from karmada_vc_agent.access import admission, agent_objects
+from karmada_vc_agent.access.admission import PolicyOwner
+from karmada_vc_agent.access.agent_objects import HostInstall
 from karmada_vc_agent.access.rights import (
     MANAGED,
     NAMESPACED,
@@ -43,6 +17,7 @@ from karmada_vc_agent.access.rights import (
 )
 from karmada_vc_agent.cluster.host_objects import labelled_objects
 from karmada_vc_agent.commands.shared import CommandError
+from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import default_account
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import FEATURES
@@ -54,7 +29,7 @@ from karmada_vc_agent.install.apply_objects import (
     path_of,
 )
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
+from karmada_vc_agent.kube.discovery import Discovery, ServedApis
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -63,15 +38,15 @@ from karmada_vc_agent.kube.errors import (
 from karmada_vc_agent.kube.flows import retry_on
 from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, key_of, labels_of, maps_at
-from karmada_vc_agent.model.virtual_cluster import SHARED, STRICT, VirtualCluster
+from karmada_vc_agent.model.virtual_cluster import STRICT, VirtualCluster
 from karmada_vc_agent.model.vocabulary import (
     AGENT_LABEL,
     ALLOW_ADOPTION_ANNOTATION,
     CLUSTER_LABEL,
-    CLUSTER_READER,
     GATEWAY_LABEL,
     NAMESPACE_ADMIN,
     RBAC_API,
+    TENANCY_ANNOTATION,
     TENANT_ROLES,
     gateway_account,
     gateway_role,
@@ -125,51 +100,21 @@ def host_rights(
 
     config: the agent's settings, or the defaults if unknown. served: what the host serves; None =
     unknown, assume a current Kubernetes. installed: the values that the installed policies protect;
-    protected values are only ever added. described: what the host describes beside the settings.
-    schedulers: users who may bind pods; empty = keep those of the last join. api_groups: see
-    HostAccess.
+    protected values are only ever added. schedulers: users who may bind pods; empty = keep those of
+    the last join. api_groups: see HostAccess.
     """
-    versions = {VALIDATING: "v1"} if served is None else served_versions(served)
-    is_confined = config.install_policies and VALIDATING in versions
-    owner = _owner(install, config, clusters, schedulers, installed, described)
-    by_name = _by_name(install, config, owner.clusters, described)
-    vcs = (*config.virtual_clusters, *by_name)
-    accounts = {(vc.apply_as.namespace, vc.apply_as.name): None for vc in vcs if vc.apply_as}
-    port = config.gateway.port if config.gateway.enabled else 0
-    install = replace(install, accounts=tuple(accounts), gateway_port=port)
-    everyone = structs.replace(config, virtual_clusters=vcs)
-    access = _access(install, everyone, served, api_groups, is_confined=is_confined)
-    if config.gateway.enabled:
-        callers = (group for name in owner.clusters for group in admin_groups(name))
-        access = replace(access, gateway_callers=tuple(callers))
-    owner = _with_exceptions(owner, config, described, by_name)
-    return HostRights(
-        install=install,
-        access=access,
-        owner=owner,
-        policies=desired_policies(owner, versions) if is_confined else [],
-        adoptions={name: vc.name for vc in config.virtual_clusters for name in vc.adopt_namespaces},
-        definitions=definitions(config),
-    )
-
-
-def definitions(config: AgentConfig) -> list[Object]:
-    """Return the CustomResourceDefinitions of all features."""
-    return [obj for feature in FEATURES for obj in feature.definitions(config)]
-
-
-def _access(
-    install: HostInstall,
-    config: AgentConfig,
-    served: ServedApis | None,
-    api_groups: tuple[str, ...],
-    *,
-    is_confined: bool,
-) -> HostAccess:
-    namespaced = NAMESPACED if served is None else served.namespaced
-    vcs = config.virtual_clusters
+    versions = {admission.VALIDATING: "v1"} if served is None else admission.served_versions(served)
+    is_confined = config.install_policies and admission.VALIDATING in versions
+    names = _names(config, clusters, installed)
+    vcs = (*config.virtual_clusters, *_by_name(install, config, names, described))
+    owner = _owner(install, config, names, vcs, described, installed)
+    if schedulers:
+        owner = replace(owner, schedulers=schedulers)
     applies = [vc.apply_as for vc in vcs if vc.apply_as is not None]
-    return HostAccess(
+    acts_as = tuple(dict.fromkeys((each.namespace, each.name) for each in applies))
+    namespaced = NAMESPACED if served is None else served.namespaced
+    callers = tuple(group for name in owner.clusters for group in admin_groups(name))
+    access = HostAccess(
         agent=install.agent,
         namespace=install.namespace,
         ceiling=agent_rules(namespaced),
@@ -178,143 +123,114 @@ def _access(
         shared=_shared(config, served),
         api_groups=api_groups,
         is_confined=is_confined,
-        follows_kinds=config.tenancy == SHARED,
+        tenancy=config.tenancy,
         bound_roles=tuple(each.cluster_role for each in applies if each.cluster_role),
-        acts_as=tuple((each.namespace, each.name) for each in applies),
+        acts_as=acts_as,
         dns_namespace=config.dns_namespace,
         of_features=tuple(path for each in FEATURES for path in each.host_roles(config)),
         kubeconfig_namespace=config.karmada_kubeconfig_namespace,
+        gateway_callers=callers if config.gateway.enabled else None,
+    )
+    port = config.gateway.port if config.gateway.enabled else 0
+    return HostRights(
+        install=replace(install, accounts=acts_as, gateway_port=port),
+        access=access,
+        owner=owner,
+        policies=admission.desired_policies(owner, versions) if is_confined else [],
+        adoptions={name: vc.name for vc in config.virtual_clusters for name in vc.adopt_namespaces},
+        definitions=[obj for feature in FEATURES for obj in feature.definitions(config)],
     )
 
 
 def _shared(config: AgentConfig, served: ServedApis | None) -> tuple[Kind, ...]:
     """Return the cluster-scoped kinds that Works may contain, without ClusterRole."""
     configured = configured_kinds(config.cluster_scoped_kinds)
-    built_in = (
+    shared = {
         (kind.group, vocabulary.plural(kind))
         for kind, policy in CLUSTER_SCOPED.items()
         if policy in _WRITTEN and kind not in _GRANTED_APART
-    )
-    shared = dict.fromkeys(sorted(built_in))
-    for gvk, resource in (served.by_kind if served else {}).items():
-        if resource.namespaced or gvk.group_kind in _GRANTED_APART:
-            continue
-        if policy_for(gvk, namespaced=False, configured=configured) in _WRITTEN:
-            shared[gvk.group, resource.plural] = None
-    return tuple(shared)
+    } | {
+        (gvk.group, resource.plural)
+        for gvk, resource in (served.by_kind if served else {}).items()
+        if not resource.namespaced and gvk.group_kind not in _GRANTED_APART
+        if policy_for(gvk, namespaced=False, configured=configured) in _WRITTEN
+    }
+    return tuple(sorted(shared))
 
 
-def _owner(
-    install: HostInstall,
-    config: AgentConfig,
-    clusters: Sequence[str],
-    schedulers: tuple[str, ...],
-    installed: PolicyOwner | None,
-    described: Described,
-) -> PolicyOwner:
-    names = {*clusters, *_also(config)}
-    listed = (
-        vc for vc in described.virtual_clusters if vc.name in names or config.objects.any_name
-    )
-    gateway = service_account_user(install.namespace, gateway_account(install.agent))
-    owner = PolicyOwner(
-        agent=install.agent,
-        namespace=install.namespace,
-        user=service_account_user(install.namespace, install.agent),
-        clusters=tuple(sorted(names)),
-        group_labels=_group_labels(config, described.group_labels),
-        schedulers=schedulers or (SCHEDULER,),
-        elsewhere=_elsewhere(install, config),
-        renames=tuple(
-            sorted({one for vc in (*config.virtual_clusters, *listed) for one in renames_of(vc)})
-        ),
-        gateway=gateway if config.gateway.enabled else "",
-        template=config.namespace_template,
-        domain=config.cluster_domain,
-        tenants_keys=tenants_patterns(config.tenancy, config.namespace_keys),
-        pod_cidrs=networks_of_pods(config.tenancy, config.pod_cidrs),
-    )
-    if installed is None:
-        return owner
-    dropped = set() if config.objects.any_name else {ANY_CLUSTER}
-    return replace(
-        owner,
-        clusters=tuple(sorted({*installed.clusters, *owner.clusters} - dropped)),
-        group_labels=tuple(sorted({*installed.group_labels, *owner.group_labels})),
-        schedulers=schedulers or installed.schedulers,
-        held=installed.held,
-        allowed=installed.allowed,
-    )
+def _names(
+    config: AgentConfig, clusters: Sequence[str], installed: PolicyOwner | None
+) -> frozenset[str]:
+    """Return the names whose claims and marks are the agent's, former ones and ANY_CLUSTER too."""
+    former = (name for vc in config.virtual_clusters for name in vc.former_names)
+    names = {*clusters, *former, *(installed.clusters if installed else ())} - {
+        admission.ANY_CLUSTER
+    }
+    return frozenset(names | {admission.ANY_CLUSTER} if config.objects.any_name else names)
 
 
 def _by_name(
-    install: HostInstall, config: AgentConfig, clusters: Sequence[str], described: Described
-) -> tuple[VirtualCluster, ...]:
-    """Return tenants that the settings do not list: an object or a NodeGroup describes them.
-
-    Each has an account of its own, as those of the settings have; none with a profile without.
-    """
-    if config.tenancy != STRICT:
-        return ()
-    listed = {vc.name for vc in config.virtual_clusters} | set(_also(config))
-    return tuple(
+    install: HostInstall, config: AgentConfig, names: frozenset[str], described: Described
+) -> list[VirtualCluster]:
+    """Return tenants that the settings do not list; in Strict each has an account, too."""
+    former = {name for vc in config.virtual_clusters for name in vc.former_names}
+    listed = {vc.name for vc in config.virtual_clusters} | former | {admission.ANY_CLUSTER}
+    return [
         VirtualCluster(
             name,
             allow=described.allow(name),
             apply_as=default_account(config, install.namespace, name),
         )
-        for name in clusters
-        if name not in listed
-    )
+        for name in (sorted(names - listed) if config.tenancy == STRICT else ())
+    ]
 
 
-def _with_exceptions(
-    owner: PolicyOwner,
+def _owner(
+    install: HostInstall,
     config: AgentConfig,
+    names: frozenset[str],
+    vcs: Sequence[VirtualCluster],
     described: Described,
-    by_name: Sequence[VirtualCluster],
+    installed: PolicyOwner | None,
 ) -> PolicyOwner:
-    """Hold tenants to what the profile has and `allow` does not permit; others stay as they were.
-
-    One of which only the name is given is held to all of it.
-    """
-    listed = (
-        vc
-        for vc in described.virtual_clusters
-        if vc.name in owner.clusters or ANY_CLUSTER in owner.clusters
-    )
-    decided = {vc.name: vc for vc in (*config.virtual_clusters, *listed, *by_name)}
+    """Return the input of the policies; of virtual clusters that nothing decides it stays."""
+    agent, namespace = install.agent, install.namespace
+    owner = installed or PolicyOwner(agent, namespace, "")
+    listed = (vc for vc in described.virtual_clusters if names & {vc.name, admission.ANY_CLUSTER})
+    decided = {vc.name: vc for vc in (*listed, *vcs)}
 
     def decide(
         previous: Iterable[str], rule: Callable[[VirtualCluster, str], set[str]]
     ) -> tuple[str, ...]:
-        kept = {one for one in previous if cluster_of(one) not in decided}
-        new = {one for vc in decided.values() for one in rule(vc, config.tenancy)}
-        return tuple(sorted(kept | new))
+        kept = {one for one in previous if admission.cluster_of(one) not in decided}
+        new = (rule(vc, config.tenancy) for vc in decided.values())
+        return tuple(sorted(kept.union(*new)))
 
-    held, allowed = decide(owner.held, held_by), decide(owner.allowed, allowances)
-    return replace(owner, held=held, allowed=allowed)
-
-
-def _also(config: AgentConfig) -> Iterator[str]:
-    """Yield names whose claims and marks are the agent's beside those of its virtual clusters."""
-    if config.objects.any_name:
-        yield ANY_CLUSTER
-    for vc in config.virtual_clusters:
-        yield from vc.former_names
-
-
-def _group_labels(config: AgentConfig, more: Iterable[str]) -> tuple[str, ...]:
-    keys = {key for vc in config.virtual_clusters for key in group_labels(vc)} | set(more)
-    used = (each for each in config.sources.values() if each.is_used)
-    return tuple(sorted(keys.union(*(each.group_labels for each in used))))
-
-
-def _elsewhere(install: HostInstall, config: AgentConfig) -> tuple[str, ...]:
-    rules = f"{config.dns_namespace}/configmaps/{install.agent}-service-names"
-    if not config.karmada_kubeconfig_namespace:
-        return (rules,)
-    return (rules, f"{config.karmada_kubeconfig_namespace}/secrets/karmada-kubeconfig")
+    labels = {*owner.group_labels, *described.group_labels}
+    used = (each.group_labels for each in config.sources.values() if each.is_used)
+    elsewhere = [f"{config.dns_namespace}/configmaps/{agent}-service-names"]
+    if config.karmada_kubeconfig_namespace:
+        elsewhere.append(f"{config.karmada_kubeconfig_namespace}/secrets/karmada-kubeconfig")
+    gateway = service_account_user(namespace, gateway_account(agent))
+    return PolicyOwner(
+        agent=agent,
+        namespace=namespace,
+        user=service_account_user(namespace, agent),
+        clusters=tuple(sorted(names)),
+        group_labels=tuple(
+            sorted(labels.union(*map(admission.group_labels, config.virtual_clusters), *used))
+        ),
+        schedulers=owner.schedulers,
+        elsewhere=tuple(elsewhere),
+        held=decide(owner.held, admission.held_by),
+        allowed=decide(owner.allowed, admission.allowances),
+        renames=tuple(sorted(set[str]().union(*map(admission.renames_of, decided.values())))),
+        gateway=gateway if config.gateway.enabled else "",
+        template=config.namespace_template,
+        domain=config.cluster_domain,
+        tenants_keys=tenants_patterns(config.tenancy, config.namespace_keys),
+        pod_cidrs=admission.networks_of_pods(config.tenancy, config.pod_cidrs),
+    )
 
 
 async def described_on_host(host: ApiClient, config: AgentConfig) -> Described:
@@ -334,7 +250,6 @@ async def described_on_host(host: ApiClient, config: AgentConfig) -> Described:
 
 BINDINGS = ("ClusterRoleBinding", "RoleBinding")
 ROLES = ("ClusterRole", "Role")
-_ANY_PORT = 1
 
 
 async def remove_object(client: ApiClient, path: str, what: object, changes: Changes) -> None:
@@ -353,23 +268,6 @@ async def rbac_objects(client: ApiClient, kind: str, selector: str = "") -> list
     return [{**item, **head} for item in answer.get("items") or ()]
 
 
-async def bindings_of(
-    client: ApiClient, role: str, kinds: Iterable[str] = BINDINGS
-) -> list[Object]:
-    """Return the bindings that refer to a ClusterRole. Raises KubeError."""
-    listed = [each for kind in kinds for each in await rbac_objects(client, kind)]
-    ref = {"kind": "ClusterRole", "name": role}
-    return [each for each in listed if ref.items() <= (dig(each, "roleRef") or {}).items()]
-
-
-async def labelled_roles(client: ApiClient, agent: str, kind: str) -> list[Object]:
-    """Return roles or bindings of an agent, in all namespaces. Raises KubeError."""
-    listed = await rbac_objects(client, kind, f"{AGENT_LABEL}={agent}")
-    return [
-        item for item in listed if f"{item['metadata']['name']}:".startswith(f"vc-agent:{agent}:")
-    ]
-
-
 async def prune(
     client: ApiClient,
     agent: str,
@@ -379,96 +277,83 @@ async def prune(
     *,
     claimed: bool = False,
 ) -> None:
-    """Remove roles and bindings that are not desired: bindings before roles. Raises KubeError.
-
-    claimed: also what the agent made in claimed namespaces.
-    """
+    """Remove roles and bindings that are not desired; claimed: in claimed namespaces, too."""
     keep = {key_of(obj) for obj in desired}
     for kind in kinds:
-        for live in await labelled_roles(client, agent, kind):
-            if key_of(live) not in keep and (claimed or CLUSTER_LABEL not in labels_of(live)):
+        for live in await rbac_objects(client, kind, f"{AGENT_LABEL}={agent}"):
+            is_own = f"{live['metadata']['name']}:".startswith(f"vc-agent:{agent}:")
+            is_listed = claimed or CLUSTER_LABEL not in labels_of(live)
+            if is_own and is_listed and key_of(live) not in keep:
                 await remove_object(client, path_of(live), key_of(live), changes)
 
 
-# --- admission policies -----------------------------------------------------------------
-
-
 async def remove_policies(
-    host: ApiClient, served: ServedApis, agent: str, changes: Changes, only: str = ""
+    host: ApiClient,
+    served: ServedApis,
+    agent: str,
+    changes: Changes,
+    desired: Iterable[Object] = (),
 ) -> None:
-    """Remove all policies of an agent. Raises KubeError.
-
-    Bindings before policies: a policy without one does nothing. only: the name of the one to
-    remove, with its binding.
-    """
+    """Remove policies of an agent but the desired ones, bindings first. Raises KubeError."""
+    keep = {(obj["kind"], obj["metadata"]["name"]) for obj in desired}
     listed = [
         (resource, live["metadata"]["name"])
         async for resource, live in labelled_objects(
-            host, served, f"{AGENT_LABEL}={agent}", wants=_is_policy
+            host,
+            served,
+            f"{AGENT_LABEL}={agent}",
+            wants=lambda each: each.gvk.group == admission.GROUP,
         )
     ]
     for resource, name in sorted(listed, key=lambda each: not each[0].gvk.kind.endswith("Binding")):
-        if only in ("", name):
-            await remove_object(
-                host, resource.path(name=name), f"{resource.gvk.kind} {name}", changes
-            )
-
-
-def _is_policy(resource: Resource) -> bool:
-    return resource.gvk.group == GROUP and resource.gvk.kind.removesuffix("Binding") in VERSIONS
-
-
-# --- workloads --------------------------------------------------------------------------
+        kind = resource.gvk.kind
+        if (kind, name) not in keep and kind.removesuffix("Binding") in admission.VERSIONS:
+            await remove_object(host, resource.path(name=name), f"{kind} {name}", changes)
 
 
 def workload(agent: str, namespace: str, gateway_port: int = 0) -> list[Object]:
     """Return what `join` creates in the agent's namespace to run it, in the order to remove it."""
     install = HostInstall(agent, namespace, "", "any", "any", gateway_port=gateway_port)
-    return workload_objects(install)[::-1]
+    return agent_objects.workload_objects(install)[::-1]
 
 
 async def remove_gateway(host: ApiClient, agent: str, namespace: str, changes: Changes) -> None:
-    """Remove an agent's gateway, with its account and its callers' rights. Raises KubeError.
+    """Remove an agent's gateway, Pods first, and its callers' rights. Raises KubeError.
 
-    Its Pods first. Its own rights are pruned with those of the agent, and the agent removes what it
-    created in claimed namespaces.
+    `prune` removes its own rights; the agent removes what it created in claimed namespaces.
     """
     if await find(host, f"/apis/{RBAC_API}/clusterrolebindings/{gateway_role(agent)}") is None:
         return
-    made = [*workload(agent, namespace, _ANY_PORT), *gateway_base_objects(agent, namespace)[::-1]]
-    names = (gateway_account(agent), secret_name(agent))
-    for obj in (each for each in made if each["metadata"]["name"] in names):
+    made = [
+        *workload(agent, namespace, 1),
+        *agent_objects.gateway_base_objects(agent, namespace)[::-1],
+    ]
+    for obj in (
+        each for each in made if each["metadata"]["name"] == agent_objects.secret_name(agent)
+    ):
         live = await find(host, path_of(obj))
         if live is not None and labels_of(obj).items() <= labels_of(live).items():
             await remove_object(host, path_of(obj), key_of(obj), changes)
-    for role in await rbac_objects(host, "ClusterRole", f"{GATEWAY_LABEL}={agent}"):
+    await _remove_callers(host, f"{GATEWAY_LABEL}={agent}", changes)
+
+
+async def _remove_callers(host: ApiClient, selector: str, changes: Changes) -> None:
+    for role in await rbac_objects(host, "ClusterRole", selector):
         await remove_object(host, path_of(role), key_of(role), changes)
-    readers = await bindings_of(host, CLUSTER_READER, BINDINGS[:1])
-    reader = await find(host, f"/apis/{RBAC_API}/clusterroles/{CLUSTER_READER}")
-    if reader is not None and all(
-        each["metadata"]["name"] == f"{gateway_role(agent)}:readers" for each in readers
-    ):
-        await remove_object(host, path_of(reader), key_of(reader), changes)
 
 
 async def revoke_tokens(
     host: ApiClient, agent: str, namespace: str, cluster: str, changes: Changes
 ) -> None:
-    """Make the tokens of a virtual cluster invalid, and remove the rights of its callers.
-
-    Raises KubeError.
-    """
-    path = f"/api/v1/namespaces/{namespace}/secrets/{secret_name(agent)}"
+    """Make the tokens of a virtual cluster invalid, and remove its callers. Raises KubeError."""
+    path = f"/api/v1/namespaces/{namespace}/secrets/{agent_objects.secret_name(agent)}"
     secret = await find(host, path)
     data = dig(secret, "data") or {}
-    if keys := [
-        key for key in (*token_keys(secret, cluster), definition_key(cluster)) if key in data
-    ]:
+    of_cluster = (*agent_objects.token_keys(secret, cluster), agent_objects.definition_key(cluster))
+    if keys := [key for key in of_cluster if key in data]:
         await host.merge_patch(path, {"data": dict.fromkeys(keys)})
         changes.report(f"host: revoked the tokens of {cluster}")
-    callers = f"{GATEWAY_LABEL}={agent},{CLUSTER_LABEL}={cluster}"
-    for role in await rbac_objects(host, "ClusterRole", callers):
-        await remove_object(host, path_of(role), key_of(role), changes)
+    await _remove_callers(host, f"{GATEWAY_LABEL}={agent},{CLUSTER_LABEL}={cluster}", changes)
 
 
 _POLICIES_PATH = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
@@ -481,9 +366,29 @@ async def read_host(host: ApiClient, agent: str) -> tuple[ServedApis, PolicyOwne
     """Return what the host serves, and what the installed policies protect. Raises KubeError."""
     served = await Discovery(host).refresh()
     name = PolicyOwner(agent, "", "").confines_policy
-    if VALIDATING not in served_versions(served):
+    if admission.VALIDATING not in admission.served_versions(served):
         return served, None
-    return served, owner_of(await find(host, f"{_POLICIES_PATH}/{name}") or {})
+    return served, admission.owner_of(await find(host, f"{_POLICIES_PATH}/{name}") or {})
+
+
+async def check_profile(host: ApiClient, agent: str, tenancy: str) -> None:
+    """Refuse a profile other than that with which another agent of the host joined.
+
+    The ClusterRoles of tenants are the host's, and those of one profile grant more than those of
+    the other. Raises ConfigError, KubeError.
+    """
+    shared = await find(host, f"/apis/{RBAC_API}/clusterroles/{NAMESPACE_ADMIN}") or {}
+    recorded = annotations_of(shared).get(TENANCY_ANNOTATION, tenancy)
+    roles = await rbac_objects(host, "ClusterRole", AGENT_LABEL) if recorded != tenancy else ()
+    agents = {(labels_of(role)[AGENT_LABEL], role["metadata"]["name"]) for role in roles}
+    others = sorted(of for of, name in agents if name == f"vc-agent:{of}" and of != agent)
+    if others:
+        problem = (
+            f"is {tenancy}, but agent {', '.join(others)} of this host joined with {recorded} "
+            f"(annotation {TENANCY_ANNOTATION} of ClusterRole {NAMESPACE_ADMIN}), and a host has "
+            f"one profile; set tenancy: {recorded}, or remove that agent first (leave --purge)"
+        )
+        raise ConfigError("settings", "tenancy", problem)
 
 
 async def grant_on_host(
@@ -495,21 +400,21 @@ async def grant_on_host(
     stronger than its policies allow. Raises KubeError, CommandError.
     """
     agent = rights.install.agent
-    await apply_all(host, [*rights.definitions, *base_objects(rights.install)], changes)
+    await apply_all(
+        host, [*rights.definitions, *agent_objects.base_objects(rights.install)], changes
+    )
     roles, theirs = await _roles(host, rights)
     ours = [role for role in roles if role["metadata"]["name"] not in theirs]
     await apply_all(host, ours, changes)
     await _allow_adoption(host, rights.adoptions, changes)
     for policy in rights.policies:
         await _put_policy(host, served, policy, changes)
-    if not rights.policies:
-        await remove_policies(host, served, agent, changes)
     bindings = host_bindings(rights.access)
     await apply_all(host, bindings, changes)
     if rights.access.gateway_callers is None:
         await remove_gateway(host, agent, rights.install.namespace, changes)
-        await remove_policies(host, served, agent, changes, rights.owner.name("gateway-confines"))
     await prune(host, agent, (*roles, *bindings), changes)
+    await remove_policies(host, served, agent, changes, rights.policies)
 
 
 async def _roles(host: ApiClient, rights: HostRights) -> tuple[list[Object], set[str]]:
@@ -528,7 +433,6 @@ async def _roles(host: ApiClient, rights: HostRights) -> tuple[list[Object], set
 
 
 async def _allow_adoption(host: ApiClient, adoptions: Mapping[str, str], changes: Changes) -> None:
-    """Mark the existing namespaces that the settings let a virtual cluster adopt."""
     for name, cluster in adoptions.items():
         path = f"/api/v1/namespaces/{name}"
         live = await find(host, path)
@@ -543,11 +447,8 @@ async def _allow_adoption(host: ApiClient, adoptions: Mapping[str, str], changes
 async def _put_policy(
     host: ApiClient, served: ServedApis, desired: Object, changes: Changes
 ) -> None:
-    """Create or replace one policy or binding so that its spec is exactly the desired one.
-
-    A dry run has the host validate it. Raises KubeError, CommandError for one of another owner.
-    """
-    resource = resource_of(served, desired)
+    """Make the spec of a policy exactly the desired one. Raises KubeError, CommandError."""
+    resource = admission.resource_of(served, desired)
     path = resource.path(name=desired["metadata"]["name"])
 
     async def put() -> None:

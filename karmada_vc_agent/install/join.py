@@ -1,11 +1,9 @@
 """`karmada-vc-agent join`: its options, and how it runs."""
 
 import asyncio
-import os
-import re
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
-from dataclasses import replace
+from contextlib import AsyncExitStack
+from dataclasses import fields, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -35,6 +33,7 @@ from karmada_vc_agent.install import join_hub, leave_steps
 from karmada_vc_agent.install.apply_objects import IMAGE_FIELDS, Changes, apply_all, manifest_text
 from karmada_vc_agent.install.host_rights import (
     HostRights,
+    check_profile,
     described_on_host,
     grant_on_host,
     read_host,
@@ -42,7 +41,6 @@ from karmada_vc_agent.install.host_rights import (
 from karmada_vc_agent.install.join_hub import (
     HOST,
     HUB,
-    YEAR_S,
     Hub,
     JoinPlan,
     hash_problem,
@@ -57,30 +55,13 @@ _PRIVATE = 0o600
 
 
 def write_file(path: Path, text: str) -> bool:
-    """Write a file if its content differs; return whether it did. Raises CommandError."""
-    with _explained(path):
-        if path.exists() and path.read_text(errors="replace") == text:
-            path.chmod(_PRIVATE)
-            return False
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, _PRIVATE)
-        with os.fdopen(descriptor, "w") as stream:
-            # Before the content: an existing file may be readable by others.
-            os.fchmod(descriptor, _PRIVATE)
-            stream.truncate(0)
-            stream.write(text)
-    return True
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Return the path, what is wrong with it, and what to do."""
-    try:
-        yield
-    except OSError as error:
-        where = error.filename or path
-        problem = f"{where}: {error.strerror or error}"
-        advice = "choose an --output-dir that you may write to"
-        raise CommandError(f"{problem}; {advice}") from error
+    """Write a file if its content differs; return whether it did. Raises OSError."""
+    is_same = path.exists() and path.read_text(errors="replace") == text
+    path.touch(_PRIVATE)
+    path.chmod(_PRIVATE)  # before the content: an existing file may be readable by others
+    if not is_same:
+        path.write_text(text)
+    return not is_same
 
 
 KUBECONFIG_FILE = "hub.kubeconfig"
@@ -91,12 +72,16 @@ async def write_manifests(
 ) -> None:
     """Print the manifests, or write them to files. Raises KubeError, CommandError, OSError."""
     if hub is not None and hub.is_admin:  # a bootstrap token's user cannot read any of this
-        await join_hub.check_hub(plan, hub.client, uid)
+        await join_hub.check_hub(hub.client, plan.access, plan.namespace, uid)
         role = await join_hub.hub_role(hub.client, plan.access.agent)
         plan = replace(plan, access=join_hub.with_host_of(role, plan.access))
     folder, kubeconfig = plan.directory, ""
     if hub is not None and folder is not None:  # nothing is signed to be printed
-        kubeconfig = await _kubeconfig(plan, folder, hub, host)
+        path = folder / KUBECONFIG_FILE
+        installed = path.read_text(errors="replace") if path.exists() else ""
+        if host is not None and not installed:
+            installed = await join_hub.installed_kubeconfig(host, plan.namespace)
+        kubeconfig = await join_hub.agent_kubeconfig(plan, hub, installed, Changes(plan.say))
     texts = {f"{side}.yaml": await _text(plan, side, kubeconfig, host) for side in plan.sides}
     if folder is None:
         click.echo("---\n".join(texts.values()), nl=False)
@@ -109,21 +94,14 @@ async def write_manifests(
 
 
 async def rights_for(plan: JoinPlan, host: ApiClient) -> tuple[HostRights, ServedApis]:
-    """Return what is to exist on this host, and what it serves. Raises KubeError."""
+    """Return what is to exist on this host, and what it serves. Raises as `check_profile`."""
     served, installed = await read_host(host, plan.access.agent)
+    is_served = VALIDATING in served_versions(served)
+    if plan.applies and plan.config.install_policies and not (is_served or plan.unconfined):
+        raise CommandError(_UNCONFINED)
+    await check_profile(host, plan.access.agent, plan.config.tenancy)
     described = await described_on_host(host, plan.config)
     return plan.rights(served, installed, described), served
-
-
-async def _kubeconfig(plan: JoinPlan, folder: Path, hub: Hub, host: ApiClient | None) -> str:
-    """Return the agent's kubeconfig: the one in the folder or on the host while it is good."""
-    installed = ""
-    if (path := folder / KUBECONFIG_FILE).exists():
-        with _explained(path):
-            installed = path.read_text(errors="replace")
-    if host is not None and not installed:
-        installed = await join_hub.installed_kubeconfig(host, plan.namespace)
-    return await join_hub.agent_kubeconfig(plan, hub, installed, Changes(plan.say))
 
 
 async def _text(plan: JoinPlan, side: str, kubeconfig: str, host: ApiClient | None) -> str:
@@ -144,27 +122,18 @@ async def _text(plan: JoinPlan, side: str, kubeconfig: str, host: ApiClient | No
         host_bindings(rights.access),
         workload_objects(replace(rights.install, kubeconfig=kubeconfig)),
     )
-    head = _host_head(plan, kubeconfig, is_host_read=host is not None)
+    notes = {
+        "For the host: account, rights and policies of the agent, and the agent itself.": True,
+        "Made for Kubernetes 1.34 without the names of an earlier join; with --kubeconfig, join "
+        "reads what the host serves and keeps them.": host is None,
+        f"Still needed: Secret karmada-kubeconfig in {plan.namespace}, the agent's kubeconfig for "
+        "the hub; --apply and --output-dir have it signed.": not kubeconfig,
+        f"Still needed: ConfigMap {plan.access.agent} in {plan.namespace} with agent.yaml.": (
+            not plan.settings
+        ),
+    }
+    head = "\n".join(note for note, is_needed in notes.items() if is_needed)
     return manifest_text(chain.from_iterable(parts), host_reasons(rights.access), head)
-
-
-def _host_head(plan: JoinPlan, kubeconfig: str, *, is_host_read: bool) -> str:
-    lines = [
-        "For the host: account, rights and admission policies of the agent, and the agent itself."
-    ]
-    if not is_host_read:
-        lines.append(
-            "Made for Kubernetes 1.34; with --kubeconfig, join reads what the host serves."
-        )
-    if not is_host_read and plan.config.has_open_names:
-        lines.append("Has no names of an earlier join; with --kubeconfig, join keeps them.")
-    if not kubeconfig:
-        what = f"Secret karmada-kubeconfig in {plan.namespace}, the agent's kubeconfig for the hub"
-        lines.append(f"Still needed: {what}; --apply and --output-dir have it signed.")
-    if not plan.settings:
-        what = f"ConfigMap {plan.access.agent} in {plan.namespace} with agent.yaml"
-        lines.append(f"Still needed: {what}.")
-    return "\n".join(lines)
 
 
 _WORKS_WIDE = (
@@ -180,8 +149,8 @@ _UNCONFINED = (
 async def run_join(plan: JoinPlan) -> None:
     """Join as planned. Raises KubeError, CommandError, ConfigError, OSError."""
     if plan.directory is not None:
-        with _explained(plan.directory):  # before the hub signs what could not be stored
-            plan.directory.mkdir(parents=True, exist_ok=True)
+        # Before the hub signs what could not be stored.
+        plan.directory.mkdir(parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
         host = None
         if plan.kubeconfig or (plan.applies and HOST in plan.sides):
@@ -204,10 +173,10 @@ async def run_join(plan: JoinPlan) -> None:
 async def _apply(plan: JoinPlan, hub: Hub | None, host: ApiClient | None, uid: str) -> None:
     """Check both sides, then write. host: None = that side is left alone."""
     changes = Changes(plan.say, is_dry=plan.is_dry)
-    checked = await _check_host(plan, host) if host is not None else None
+    checked = await rights_for(plan, host) if host is not None else None
     if hub is not None and HUB in plan.sides:
         async with join_hub.administrator_of(plan, hub) as administrator:
-            await join_hub.check_hub(plan, administrator, uid)
+            await join_hub.check_hub(administrator, plan.access, plan.namespace, uid)
             await join_hub.grant_on_hub(administrator, plan.access, changes)
     if host is not None and checked is not None:
         await _install(plan, hub, host, *checked, changes)
@@ -219,18 +188,6 @@ async def _apply(plan: JoinPlan, hub: Hub | None, host: ApiClient | None, uid: s
         plan.say(f"Still to create: ConfigMap {plan.namespace}/{plan.access.agent} with agent.yaml")
 
 
-async def _check_host(plan: JoinPlan, host: ApiClient) -> tuple[HostRights, ServedApis]:
-    """Do the preflight checks on the host; return what it is to have, and what it serves.
-
-    Raises CommandError, KubeError.
-    """
-    rights, served = await rights_for(plan, host)
-    is_served = VALIDATING in served_versions(served)
-    if plan.config.install_policies and not is_served and not plan.unconfined:
-        raise CommandError(_UNCONFINED)
-    return rights, served
-
-
 async def _install(
     plan: JoinPlan,
     hub: Hub | None,
@@ -239,7 +196,6 @@ async def _install(
     served: ServedApis,
     changes: Changes,
 ) -> None:
-    """Grant the rights on the host, then create or change what runs and what that mounts."""
     install = rights.install
     if hub is not None:
         installed = await join_hub.installed_kubeconfig(host, plan.namespace)
@@ -257,150 +213,14 @@ async def _install(
 
 IMAGE = "karmada-vc-agent:0.1.0"
 
-_EPILOG = """\b
-Examples:
-  # with an administrator's kubeconfig of the hub: grant, sign, install
-  karmada-vc-agent join --config agent.yaml --karmada-kubeconfig admin.kubeconfig \\
-    --kubeconfig host.kubeconfig --apply
-\b
-  # with a bootstrap token (kubectl-karmada token create --print-register-command)
-  karmada-vc-agent join hub.example:5443 --config agent.yaml --kubeconfig host.kubeconfig \\
-    --token abcdef.0123456789abcdef --discovery-token-ca-cert-hash sha256:12... --apply
-\b
-  # show what would change, field by field
-  karmada-vc-agent join --config agent.yaml --karmada-kubeconfig admin.kubeconfig \\
-    --kubeconfig host.kubeconfig --apply --dry-run
-\b
-  # print the rights only; contacts no server
-  karmada-vc-agent join --name branch-a --name branch-b --only hub -o yaml
-\b
-  # write files to review and apply with other tools
-  karmada-vc-agent join --config agent.yaml --karmada-kubeconfig admin.kubeconfig \\
-    --output-dir out
-\b
-Run it again after adding a virtual cluster to the file: it applies only the difference, field
-by field, and keeps what others set of replicas, image and resources of the Deployment.
-"""
 
-
-@click.command(epilog=_EPILOG, short_help="Grant an agent its rights, and install it.")
+@click.command(
+    epilog=shared.examples("join"), short_help="Grant an agent its rights, and install it."
+)
 @click.argument("endpoint", required=False, default="", metavar="[HOST:PORT]")
-@click.option(
-    "--config",
-    "config_path",
-    type=shared.FilePath(),
-    help="Settings file (kind AgentConfig); its virtual clusters join.",
+@shared.options(
+    "join", controllers=", ".join(OPTIONAL_CONTROLLERS), scheduler=SCHEDULER, image=IMAGE
 )
-@click.option(
-    "--name",
-    "names",
-    multiple=True,
-    metavar="CLUSTER",
-    help="Name of a virtual cluster to join that is not in the settings file, such as a "
-    "VirtualCluster object. Without a file you create the ConfigMap with the settings yourself.",
-)
-@shared.agent_name
-@shared.agent_namespace
-@click.option(
-    "--karmada-kubeconfig", default="", help="Kubeconfig with administrator rights on the hub."
-)
-@shared.karmada_context
-@click.option(
-    "--karmada-server",
-    default="",
-    metavar="URL",
-    help="URL of the hub as the agent reaches it. Default: the URL in the kubeconfig.",
-)
-@click.option(
-    "--token",
-    default="",
-    envvar="KARMADA_VC_AGENT_TOKEN",
-    help="Bootstrap token for the hub at HOST:PORT, instead of a kubeconfig. With --apply, "
-    "join creates the Roles as Karmada's user system:karmada:agent:rbac-generator, "
-    "which has administrator rights.",
-)
-@click.option(
-    "--discovery-token-ca-cert-hash",
-    "ca_hashes",
-    multiple=True,
-    metavar="SHA256",
-    help="Hash of the public key that the hub's certificate authority must have.",
-)
-@click.option(
-    "--discovery-token-unsafe-skip-ca-verification",
-    "skips_ca",
-    is_flag=True,
-    help="Skip the check of the hash: a holder of the token can then impersonate the hub.",
-)
-@shared.kubeconfig
-@click.option(
-    "--controllers",
-    default="*",
-    show_default=True,
-    help=f"Grant the rights of these optional controllers: * for all, foo to enable foo, -foo to "
-    f"disable it. Controllers: {', '.join(OPTIONAL_CONTROLLERS)}.",
-)
-@click.option(
-    "--works-cluster-wide",
-    is_flag=True,
-    help="Let the agent watch the Works of all Clusters of the hub with a single watch.",
-)
-@click.option(
-    "--cert-expiration-seconds",
-    "lifetime_s",
-    type=click.IntRange(600, 2**31 - 1),
-    default=YEAR_S,
-    show_default=True,
-    help="Validity of the agent's client certificate, in seconds.",
-)
-@click.option(
-    "--scheduler",
-    "schedulers",
-    multiple=True,
-    metavar="USER",
-    help=f"User on the host that may bind pods of virtual clusters. Default: those of the last "
-    f"join, else {SCHEDULER}.",
-)
-@click.option(
-    "--approve-api-group",
-    "api_groups",
-    multiple=True,
-    metavar="GROUP",
-    help="API group whose namespaced kinds virtual clusters may use, even if the host does not "
-    "serve it yet.",
-)
-@click.option(
-    "--elsewhere",
-    "is_elsewhere",
-    is_flag=True,
-    help="The agent runs outside the host cluster: create its account, rights and policies "
-    "there, but no Deployment.",
-)
-@click.option(
-    "--unconfined",
-    is_flag=True,
-    help="Join a host that serves no ValidatingAdmissionPolicy, too (Kubernetes before 1.30): "
-    "nothing there confines the agent and its tenants.",
-)
-@click.option(
-    "--image",
-    default="",
-    help=f"Image of the agent. Default: what another writer set in the Deployment, else {IMAGE}.",
-)
-@click.option(
-    "--only", type=click.Choice(("hub", "host")), default=None, help="Write to this side only."
-)
-@click.option(
-    "--output-dir",
-    "directory",
-    type=shared.FilePath(file_okay=False),
-    help="Write hub.yaml, host.yaml and hub.kubeconfig into this directory.",
-)
-@click.option("-o", "--output", type=click.Choice(("yaml",)), help="Print the manifests.")
-@click.option(
-    "--apply", "applies", is_flag=True, help="Apply to hub and host; show each difference first."
-)
-@click.option("--dry-run", "is_dry", is_flag=True, help="With --apply: show the differences only.")
 def join(**options: Any) -> None:
     """Give an agent its rights and its credential on the hub, and install it on the host.
 
@@ -413,20 +233,15 @@ def join(**options: Any) -> None:
 
 
 def _plan(options: dict[str, Any]) -> JoinPlan:
-    """Return what to do. Raises ConfigError."""
-    _check_output(options)
+    _raise_first(_misused(options))
     file: Path | None = options["config_path"]
-    if not file and not options["names"]:
-        raise _wrong("--config", "give a settings file or names (--name)")
     config, agent, namespace = shared.settings_and_agent(options)
     listed = config.virtual_clusters if config else ()
     clusters = (*(vc.name for vc in listed), *options["names"])
-    _check_names(clusters)
-    _check_texts(options)
-    _check_hub(options)
+    _raise_first(_misspelt(options, clusters))
     access = HubAccess(
         agent,
-        tuple(clusters),
+        clusters,
         _controllers(options["controllers"]),
         options["works_cluster_wide"] or bool(config and config.works_cluster_wide),
         objects=bool(config and config.removes_clusters),
@@ -434,110 +249,76 @@ def _plan(options: dict[str, Any]) -> JoinPlan:
         gateway=bool(config and config.gateway.enabled),
         of_features=HUB_ROLES,
     )
-    return JoinPlan(
-        access=access,
-        namespace=namespace,
-        config=with_profile_defaults(config or AgentConfig(agent_name=agent), namespace),
-        settings=file.read_text() if file else "",
-        image=options["image"] or IMAGE,
-        sets_image=bool(options["image"]),
-        sides=(options["only"],) if options["only"] else ("hub", "host"),
-        **{key: options[key] for key in _AS_GIVEN},
-    )
+    own: dict[str, Any] = {
+        "access": access,
+        "namespace": namespace,
+        "config": with_profile_defaults(config or AgentConfig(agent_name=agent), namespace),
+        "settings": file.read_text() if file else "",
+        "image": options["image"] or IMAGE,
+        "sets_image": bool(options["image"]),
+        "sides": (options["only"],) if options["only"] else ("hub", "host"),
+    }
+    given: dict[str, Any] = options | own
+    return JoinPlan(**{each.name: given[each.name] for each in fields(JoinPlan)})
 
 
-_AS_GIVEN = (
-    *("karmada_kubeconfig", "karmada_context", "karmada_server", "endpoint", "token", "ca_hashes"),
-    *("kubeconfig", "lifetime_s", "schedulers", "api_groups", "is_elsewhere", "unconfined"),
-    *("applies", "directory", "is_dry"),
-)
-"""Options that are fields of the plan."""
+Problems = Iterator[tuple[object, str, str]]
+"""Whether something is wrong, with which option, and what."""
 
 
-def _check_output(options: dict[str, Any]) -> None:
-    ways = [options["applies"], bool(options["output"]), bool(options["directory"])]
-    if sum(ways) != 1:
-        raise _wrong("--apply", "choose one of --apply, -o yaml and --output-dir")
-    if options["is_dry"] and (not options["applies"] or options["token"]):
-        raise _wrong("--dry-run", "needs --apply, and a kubeconfig instead of a token")
-    has_hub = bool(options["karmada_kubeconfig"] or options["token"])
-    if options["applies"] and options["only"] != "host" and not has_hub:
-        raise _wrong(
-            "--karmada-kubeconfig",
-            "--apply needs the hub: give an administrator's kubeconfig, or HOST:PORT and --token",
-        )
+def _raise_first(problems: Problems) -> None:
+    for is_wrong, option, problem in problems:
+        if is_wrong:
+            raise ConfigError("flags", option, problem)
 
 
-def _check_names(names: tuple[str, ...]) -> None:
+def _misused(options: dict[str, Any]) -> Problems:
+    applies, is_dry, token = options["applies"], options["is_dry"], options["token"]
+    endpoint, hashes, skips = options["endpoint"], options["ca_hashes"], options["skips_ca"]
+    kubeconfig, needs_hub = options["karmada_kubeconfig"], applies and options["only"] != "host"
+    ways = sum((applies, bool(options["output"]), bool(options["directory"])))
+    yield ways != 1, "--apply", "choose one of --apply, -o yaml and --output-dir"
+    alone = "needs --apply, and a kubeconfig instead of a token"
+    yield is_dry and (not applies or token), "--dry-run", alone
+    hub = "--apply needs the hub: give an administrator's kubeconfig, or HOST:PORT and --token"
+    yield needs_hub and not (kubeconfig or token), "--karmada-kubeconfig", hub
+    is_empty = not options["config_path"] and not options["names"]
+    yield is_empty, "--config", "give a settings file or names (--name)"
+    yield kubeconfig and token, "--token", "give either a kubeconfig of the hub or a token"
+    without = "HOST:PORT and --discovery-token-... need --token"
+    yield not token and (endpoint or hashes or skips), "--token", without
+    yield token and not endpoint, "HOST:PORT", "--token needs the address of the hub"
+    skip = "--discovery-token-unsafe-skip-ca-verification to skip the check"
+    unpinned = f"give --discovery-token-ca-cert-hash, or {skip}"
+    yield token and bool(hashes) == skips, "--token", unpinned
+
+
+def _misspelt(options: dict[str, Any], names: tuple[str, ...]) -> Problems:
     for index, name in enumerate(names):
-        if problem := cluster_name_problem(name):
-            raise _wrong("--name", problem)
-        if name in names[:index]:
-            raise _wrong("--name", f'"{name}" is given twice')
-
-
-def _check_texts(options: dict[str, Any]) -> None:
-    """Reject values that would grant nothing, or keep the agent from running."""
-    for option, key, pattern, what in _TEXTS:
-        given = options[key]
-        for text in (given,) if isinstance(given, str) else given:
-            if not pattern.fullmatch(text):
-                raise _wrong(option, f'"{text}" is not {what}')
-    server = options["karmada_server"]
-    if server and not is_http_url(server):
-        raise _wrong("--karmada-server", f'"{server}" is not a valid http(s) URL')
-
-
-_TEXTS = (
-    ("--scheduler", "schedulers", re.compile(r"\S+"), "a user name, such as system:kube-scheduler"),
-    (
-        "--approve-api-group",
-        "api_groups",
-        re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?"),
-        "an API group, such as apps.example.com",
-    ),
-    (
-        "--image",
-        "image",
-        re.compile(r"\S*"),
-        "an image, such as registry.example/karmada-vc-agent:1",
-    ),
-)
-"""Option, its key, the pattern that each of its values must match, and what a value is."""
+        yield cluster_name_problem(name), "--name", cluster_name_problem(name) or ""
+        yield name in names[:index], "--name", f'"{name}" is given twice'
+    for option, texts in (
+        ("--scheduler", options["schedulers"]),
+        ("--approve-api-group", options["api_groups"]),
+        ("--image", (options["image"] or IMAGE,)),
+    ):
+        for text in texts:
+            yield not text or " " in text, option, f'"{text}" is empty or has a space'
+    server, token = options["karmada_server"], options["token"]
+    is_url = not server or is_http_url(server)
+    yield not is_url, "--karmada-server", f'"{server}" is not a valid http(s) URL'
+    yield token and token_problem(token), "--token", token_problem(token)
+    for problem in map(hash_problem, options["ca_hashes"]):
+        yield problem, "--discovery-token-ca-cert-hash", problem
 
 
 def _controllers(text: str) -> tuple[str, ...]:
     """Parse `*`, `foo` and `-foo`, as in Karmada's flag; return the optional controllers meant."""
-    words = [word.strip() for word in text.split(",") if word.strip()]
+    words = {word.strip() for word in text.split(",")} - {""}
     optional = set(OPTIONAL_CONTROLLERS)
-    unknown = {word.removeprefix("-") for word in words} - optional - {"*"}
-    if unknown:
-        names = ", ".join(OPTIONAL_CONTROLLERS)
-        raise _wrong(
-            "--controllers", f'"{min(unknown)}" is not an optional controller; these are: {names}'
-        )
-    running = optional if "*" in words else optional & set(words)
+    if unknown := {word.removeprefix("-") for word in words} - optional - {"*"}:
+        these = f"these are: {', '.join(OPTIONAL_CONTROLLERS)}"
+        problem = f'"{min(unknown)}" is not an optional controller; {these}'
+        raise ConfigError("flags", "--controllers", problem)
+    running = optional if "*" in words else optional & words
     return tuple(sorted(running - {word[1:] for word in words if word.startswith("-")}))
-
-
-def _check_hub(options: dict[str, Any]) -> None:
-    token, hashes = options["token"], options["ca_hashes"]
-    if options["karmada_kubeconfig"] and token:
-        raise _wrong("--token", "give either a kubeconfig of the hub or a token")
-    if not token:
-        if options["endpoint"] or hashes or options["skips_ca"]:
-            raise _wrong("--token", "HOST:PORT and --discovery-token-... need --token")
-        return
-    if not options["endpoint"]:
-        raise _wrong("HOST:PORT", "--token needs the address of the hub")
-    if bool(hashes) == options["skips_ca"]:
-        skip = "--discovery-token-unsafe-skip-ca-verification to skip the check"
-        raise _wrong("--token", f"give --discovery-token-ca-cert-hash, or {skip}")
-    if problem := token_problem(token):
-        raise _wrong("--token", problem)
-    for problem in filter(None, map(hash_problem, hashes)):
-        raise _wrong("--discovery-token-ca-cert-hash", problem)
-
-
-def _wrong(option: str, problem: str) -> ConfigError:
-    return ConfigError("flags", option, problem)

@@ -1,8 +1,4 @@
-"""The input of `join`, its preflight checks, and the rights on the hub.
-
-Every step can be repeated: it reports and applies only the difference. Virtual clusters are only
-added, and `leave` removes them; other rights that are not desired any more are removed here.
-"""
+"""The input of `join`, its checks and rights on the hub; every step can be repeated."""
 
 import asyncio
 import base64
@@ -52,7 +48,6 @@ from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.kube.errors import (
     ConflictError,
     ForbiddenError,
-    KubeError,
     NotFoundError,
     PageError,
     UnauthorizedError,
@@ -74,9 +69,8 @@ from karmada_vc_agent.model.vocabulary import (
 from karmada_vc_agent.runner.hub_presence import check_apart, check_karmada
 from karmada_vc_agent.runner.parts import Described
 
-YEAR_S = 31_536_000
 SIGNING_S = 60.0
-POLLS_S = (0.05, 1.0)
+POLL_S = 0.2
 RENEW_BELOW = 0.2
 """`join` replaces a certificate with less than this fraction of its lifetime left."""
 HUB_NAME = "karmada-apiserver"
@@ -94,18 +88,13 @@ def user_entry(certificate: bytes, key: bytes) -> Object:
 async def request_certificate(
     hub: ApiClient, user: str, prefix: str, lifetime_s: int, *, approves: bool
 ) -> tuple[Object, str]:
-    """Have the hub sign a client certificate for a user of the agents' group.
+    """Have the hub sign a client certificate; return its entry of a kubeconfig, and the CSR's name.
 
-    Return its entry of a kubeconfig, and the name of the CSR.
     approves: approve the CSR as the user of `hub`; otherwise the hub's own controller approves what
     a bootstrap token may request. Raises KubeError, CommandError.
     """
-    subject = x509.Name(
-        [
-            x509.NameAttribute(NameOID.ORGANIZATION_NAME, AGENTS_GROUP),
-            x509.NameAttribute(NameOID.COMMON_NAME, user),
-        ]
-    )
+    parts = {NameOID.ORGANIZATION_NAME: AGENTS_GROUP, NameOID.COMMON_NAME: user}
+    subject = x509.Name([x509.NameAttribute(kind, text) for kind, text in parts.items()])
     key, request = new_request(subject)
     name = f"{prefix}-{secrets.token_hex(3)[:5]}"
     csr = signing_request(name, request, lifetime_s)
@@ -117,10 +106,7 @@ async def request_certificate(
 
 
 def kubeconfig_text(cluster: Object, name: str, user: Object) -> str:
-    """Return a kubeconfig with the names that `karmadactl register` uses (contract 1.7 point 7).
-
-    cluster: a complete entry, with its certificate authority inline. user: from `user_entry`.
-    """
+    """Return a kubeconfig with the names of `karmadactl register` (contract 1.7 point 7)."""
     context = f"{name}@{HUB_NAME}"
     content = {
         "apiVersion": "v1",
@@ -166,26 +152,17 @@ async def _approve(hub: ApiClient, name: str) -> None:
 
 
 async def _wait_signed(hub: ApiClient, name: str) -> bytes:
-    is_approved = False
-
-    async def signed() -> bytes | None:
-        nonlocal is_approved
-        csr = await hub.get(f"{SIGNING_REQUESTS_PATH}/{name}")
-        if certificate := dig(csr, "status", "certificate"):
-            return base64.b64decode(certificate)
-        if reason := request_refusal(csr):
-            raise CommandError(f"CertificateSigningRequest {name}: {reason}")
-        is_approved = bool(dig(csr, "status", "conditions"))
-        return None
-
+    csr: Object = {}
     try:
         async with waiting(f"the hub to sign CertificateSigningRequest {name}", SIGNING_S):
-            pause_s, longest_s = POLLS_S
-            while (certificate := await signed()) is None:
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, longest_s)
-            return certificate
+            while not (certificate := dig(csr, "status", "certificate")):
+                await asyncio.sleep(POLL_S)
+                csr = await hub.get(f"{SIGNING_REQUESTS_PATH}/{name}")
+                if reason := request_refusal(csr):
+                    raise CommandError(f"CertificateSigningRequest {name}: {reason}")
+            return base64.b64decode(certificate)
     except TimeoutError:
+        is_approved = dig(csr, "status", "conditions")
         said = "although it is approved" if is_approved else "it is not approved"
         raise CommandError(
             f"CertificateSigningRequest {name} was not signed within {SIGNING_S:.0f} s ({said}); "
@@ -228,10 +205,9 @@ def public_key_hash(authority: bytes) -> str:
 
 
 def verified_kubeconfig(cluster_info: Object, token: str) -> str:
-    """Return the kubeconfig in a cluster-info ConfigMap if it is signed with this token.
+    """Return the kubeconfig in a cluster-info that is signed with this token. Raises CommandError.
 
-    The signature is a detached JWS, HS256 with the token's secret, and made once more to compare,
-    as kubeadm does. Raises CommandError.
+    The signature is a detached JWS, HS256 with the token's secret, and made once more to compare.
     """
     content = dig(cluster_info, "data", "kubeconfig") or ""
     token_id, _, secret = token.partition(".")
@@ -253,10 +229,9 @@ def verified_kubeconfig(cluster_info: Object, token: str) -> str:
 
 
 def trusted_server(cluster_info: Object, token: str, ca_hashes: tuple[str, ...]) -> Object:
-    """Return the cluster entry of a verified cluster-info.
+    """Return the cluster entry of a verified cluster-info. Raises CommandError.
 
-    ca_hashes: one of them must match the hub's certificate authority; empty = rely on the signature
-    alone. Raises CommandError.
+    ca_hashes: of which one must match the hub's authority; empty = rely on the signature alone.
     """
     try:
         content: Any = yaml.safe_load(verified_kubeconfig(cluster_info, token))
@@ -276,28 +251,21 @@ def trusted_server(cluster_info: Object, token: str, ca_hashes: tuple[str, ...])
 async def discover_hub(endpoint: str, token: str, ca_hashes: tuple[str, ...]) -> Object:
     """Return a trusted cluster entry of the hub at `<host:port>` (contract 1.7).
 
-    The hub publishes it in kube-public/cluster-info, signed with each token. It is first read
-    without verification: the signature proves that the server has the token, the pinned hash that
-    its authority is the expected one. Then it is read again over verified TLS.
-    Raises CommandError, KubeError.
+    It is in kube-public/cluster-info, read without verification: the signature proves that a hub
+    with this token wrote it, the pinned hash that its authority is the expected one, by which all
+    further requests are verified. Raises CommandError, KubeError.
     """
     server = f"https://{endpoint}"
     anyone = Credentials(server, make_ssl_context(None, None, verify=False), endpoint)
     cluster = trusted_server(await _cluster_info(anyone, token), token, ca_hashes)
-    pinned = server_credentials({**cluster, "server": server}, {}, endpoint)
-    again = trusted_server(await _cluster_info(pinned, token), token, ca_hashes)
-    if again != cluster:
-        raise CommandError("cluster-info changed while it was read; try again")
     return {**cluster, "server": server}
 
 
 async def _cluster_info(credentials: Credentials, token: str) -> Object:
     """Read cluster-info; wait until it is signed for a token that is new."""
     token_id = token.partition(".")[0]
-    what = (
-        f'the hub to sign cluster-info for token "{token_id}"; it does so shortly after a '
-        "token was created"
-    )
+    when = "it does so shortly after a token was created"
+    what = f'the hub to sign cluster-info for token "{token_id}"; {when}'
     async with ApiClient("hub", credentials, connections=1) as client:
         try:
             async with waiting(what, SIGNED_WITHIN_S):
@@ -316,33 +284,6 @@ async def _cluster_info(credentials: Credentials, token: str) -> Object:
             ) from error
 
 
-@asynccontextmanager
-async def rbac_generator(bearer: ApiClient, cluster: Object) -> AsyncIterator[ApiClient]:
-    """Lend a client with administrator rights on the hub, and give the rights back at the end.
-
-    A token by itself cannot create Roles. Karmada lets it become a user that can; that user's
-    certificate lives ten minutes, its key is never stored, and its CSR is deleted.
-    """
-    user, request = await request_certificate(
-        bearer, GENERATOR, "agent-rbac-generator", GENERATOR_LIFETIME_S, approves=False
-    )
-    credentials = server_credentials(cluster, user, str(cluster["server"]))
-    async with ApiClient("hub", credentials, connections=4) as client:
-        try:
-            yield client
-        finally:
-            await _delete_request(client, request)
-
-
-async def _delete_request(hub: ApiClient, name: str) -> None:
-    try:
-        await hub.delete(f"{SIGNING_REQUESTS_PATH}/{name}")
-    except KubeError as error:
-        raise CommandError(
-            f"could not delete CertificateSigningRequest {name} on the hub ({error}); delete it"
-        ) from error
-
-
 def _base64url(content: bytes) -> str:
     return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
@@ -355,11 +296,8 @@ class JoinPlan:
     """All input of a `join`, which applies the manifests, or writes or prints them.
 
     settings: content of the settings file. sets_image: replace the image that another writer set.
-    karmada_kubeconfig, karmada_context: of an administrator of the hub; or endpoint, token and
-    ca_hashes. karmada_server: URL of the hub as the agent reaches it, "" = the one in the
-    kubeconfig or cluster-info. schedulers, api_groups: what the administrator approves, see
-    `host_rights`. unconfined: install on a host without admission policies, too. directory: of the
-    files to write; None = print, unless it applies. is_dry: change nothing.
+    karmada_server: URL of the hub as the agent reaches it, "" = the one in the kubeconfig or
+    cluster-info. directory: of the files to write; None = print, unless it applies.
     """
 
     access: HubAccess
@@ -391,31 +329,24 @@ class JoinPlan:
         installed: PolicyOwner | None = None,
         described: Described = NOT_DESCRIBED,
     ) -> HostRights:
-        """Return what is to exist on the host, without the agent's kubeconfig for the hub.
-
-        Without arguments: what can be said without reading the host; see `host_rights`.
-        """
+        """Return what is to exist on the host, without the agent's kubeconfig for the hub."""
         config = self.config
         # Nodes in groups that the settings do not list have these labels.
         used = (each for each in config.sources.values() if each.is_used)
         labels = [label for each in used for label in each.node_labels]
+        affinity = pod_affinity((*config.virtual_clusters, *described.objects), labels)
         install = HostInstall(
             self.access.agent,
             self.namespace,
             self.image,
             self.settings,
-            affinity=pod_affinity((*config.virtual_clusters, *described.objects), labels),
+            affinity=affinity,
             is_elsewhere=self.is_elsewhere,
         )
+        clusters, read = self.access.clusters, (served, installed, described)
+        schedulers, groups = self.schedulers, self.api_groups
         return host_rights(
-            install,
-            config,
-            self.access.clusters,
-            served,
-            installed,
-            described,
-            schedulers=self.schedulers,
-            api_groups=self.api_groups,
+            install, config, clusters, *read, schedulers=schedulers, api_groups=groups
         )
 
     def say(self, text: str) -> None:
@@ -431,35 +362,32 @@ async def hub_role(hub: ApiClient, agent: str) -> Object:
     return await find(hub, f"{CLUSTER_ROLES_PATH}/{HubAccess(agent, ()).role}") or {}
 
 
-async def check_names(hub: ApiClient, access: HubAccess, namespace: str, host_uid: str) -> None:
-    """Reject names that another agent or cluster uses on the hub.
+async def check_hub(hub: ApiClient, access: HubAccess, namespace: str, uid: str) -> None:
+    """Reject a hub that is none, and names that another agent or cluster uses there.
 
-    namespace: the agent's on the host. host_uid: UID of the host's kube-system; empty = unknown,
-    then only Push Clusters are detected. Raises CommandError, KubeError.
+    namespace: the agent's on the host. uid: of the host's kube-system; empty = unknown, then only
+    Push Clusters are detected. Raises CommandError, KubeError.
     """
-    clusters = await hub.get(CLUSTERS_PATH)
-    ids = {name: cluster_id(host_uid, name) if host_uid else "" for name in access.clusters}
+    await check_karmada(hub)
+    await check_apart(hub, uid)
+    ids = {name: cluster_id(uid, name) if uid else "" for name in access.clusters}
     problems = []
-    for cluster in clusters.get("items") or []:
+    for cluster in (await hub.get(CLUSTERS_PATH)).get("items") or ():
         name, recorded_id = cluster["metadata"]["name"], dig(cluster, "spec", "id")
         is_push = dig(cluster, "spec", "syncMode") != "Pull"
-        if name in ids and (recorded_id != ids[name] if host_uid else is_push):
+        if name in ids and (recorded_id != ids[name] if uid else is_push):
             problems.append(
                 f'Cluster "{name}" on the hub belongs to another member cluster (its spec.id is '
                 f"{recorded_id}); give the virtual cluster another name"
             )
-        elif name not in ids and recorded_id in ids.values() and recorded_id:
-            mine = next(key for key, value in ids.items() if value == recorded_id)
-            problems.append(
-                f'Cluster "{name}" on the hub already has the id of "{mine}"; remove it first'
-            )
+        elif name not in ids and recorded_id and recorded_id in ids.values():
+            taken = f'Cluster "{name}" on the hub already has the id {recorded_id}'
+            problems.append(f"{taken} of a virtual cluster of this host; remove it first")
         elif name in ids and agent_of(cluster) not in ("", agent_id(namespace, access.agent)):
             problems.append(served_by_another(name, agent_of(cluster)))
         if name == access.agent and name not in ids:
-            problems.append(
-                f'the agent would have the same user name as Cluster "{name}"; choose '
-                "another agentName"
-            )
+            taken = f'the agent would have the same user name as Cluster "{name}"'
+            problems.append(f"{taken}; choose another agentName")
     owner = annotations_of(await hub_role(hub, access.agent)).get(HOST_ANNOTATION, "")
     if owner and access.host_id and owner != access.host_id:
         problems.append(
@@ -505,28 +433,28 @@ async def connect(plan: JoinPlan) -> AsyncIterator[Hub]:
 
 @asynccontextmanager
 async def administrator_of(plan: JoinPlan, hub: Hub) -> AsyncIterator[ApiClient]:
-    """Lend a client that can create Roles: the administrator's own, or that of the generator."""
+    """Lend a client that can create Roles: the administrator's own, or one by the token.
+
+    A token by itself cannot create Roles. Karmada lets it become a user that can; that user's
+    certificate lives ten minutes, its key is never stored, and its CSR is deleted.
+    """
     if hub.is_admin:
         yield hub.client
         return
     plan.say(_GENERATOR)
-    server = {**hub.cluster, "server": hub.client.credentials.server}
-    async with rbac_generator(hub.client, server) as generator:
-        yield generator
-
-
-async def check_hub(plan: JoinPlan, administrator: ApiClient, uid: str) -> None:
-    """Do the preflight checks on the hub; uid: of the host. Raises CommandError, KubeError."""
-    await check_karmada(administrator)
-    await check_apart(administrator, uid)
-    await check_names(administrator, plan.access, plan.namespace, uid)
+    user, request = await request_certificate(
+        hub.client, GENERATOR, "agent-rbac-generator", GENERATOR_LIFETIME_S, approves=False
+    )
+    server = hub.client.credentials.server
+    async with new_client(HUB, server_credentials(hub.cluster, user, server)) as client:
+        try:
+            yield client
+        finally:
+            await client.delete(f"{SIGNING_REQUESTS_PATH}/{request}")
 
 
 async def agent_kubeconfig(plan: JoinPlan, hub: Hub, installed: str, changes: Changes) -> str:
-    """Return the agent's kubeconfig: `installed` while it is good, else one that the hub signs.
-
-    A dry run signs nothing and returns `installed`. Raises KubeError, CommandError.
-    """
+    """Return `installed` while it is good or the run is dry, else one that the hub signs."""
     access = plan.access
     if is_valid_for(installed, hub.cluster, access.user):
         return installed
@@ -543,14 +471,10 @@ def warn_of_loopback(plan: JoinPlan, hub: Hub) -> None:
     """Warn of an address of the hub that leads nowhere from a Pod."""
     server = str(hub.cluster.get("server", ""))
     name = urlsplit(server).hostname or ""
-    address = plain_address(name)
-    is_loopback = name == "localhost" or (address is not None and address.is_loopback)
+    is_loopback = name == "localhost" or getattr(plain_address(name), "is_loopback", False)
     if is_loopback and HOST in plan.sides and not plan.is_elsewhere:
-        text = (
-            f"Warning: inside a Pod {server} is the Pod itself, not the hub; give the hub's "
-            "address with --karmada-server"
-        )
-        click.echo(text, err=True)
+        where = f"inside a Pod {server} is the Pod itself, not the hub"
+        click.echo(f"Warning: {where}; give the hub's address with --karmada-server", err=True)
 
 
 def new_client(name: str, credentials: Credentials) -> ApiClient:
@@ -564,16 +488,16 @@ async def host_uid(host: ApiClient) -> str:
 
 
 async def grant_on_hub(hub: ApiClient, access: HubAccess, changes: Changes) -> None:
-    """Grant an agent its rights on the hub. Raises KubeError.
-
-    Virtual clusters that its roles already name keep their rights.
-    """
+    """Grant an agent its rights on the hub; virtual clusters in its roles keep theirs."""
     role = await hub_role(hub, access.agent)
     names = dict.fromkeys((*named_clusters(role), *access.clusters))
     desired = hub_objects(replace(with_host_of(role, access), clusters=tuple(names)))
     await apply_all(hub, desired, changes)
-    if not access.gateway:
-        await _remove_tokens(hub, access, changes)
+    if not access.gateway:  # the agent has no right any more to the tokens that it published
+        path = f"/api/v1/namespaces/{LEASE_NAMESPACE}/secrets"
+        answer = await hub.get(path, {"labelSelector": f"{AGENT_LABEL}={access.agent}"})
+        for name in (secret["metadata"]["name"] for secret in answer.get("items") or ()):
+            await remove_object(hub, f"{path}/{name}", f"Secret {LEASE_NAMESPACE}/{name}", changes)
     await prune(hub, access.agent, desired, changes)
 
 
@@ -581,17 +505,6 @@ def with_host_of(role: Object, access: HubAccess) -> HubAccess:
     """Keep the mark of the host on the roles, which `join` and `leave` compare."""
     recorded = annotations_of(role).get(HOST_ANNOTATION, "")
     return replace(access, host_id=access.host_id or recorded)
-
-
-async def _remove_tokens(hub: ApiClient, access: HubAccess, changes: Changes) -> None:
-    """Delete the tokens that the gateway published; the agent has no right to them any more."""
-    if await find(hub, f"{CLUSTER_ROLES_PATH}/{access.auth_role}") is None:
-        return
-    path = f"/api/v1/namespaces/{LEASE_NAMESPACE}/secrets"
-    answer = await hub.get(path, {"labelSelector": f"{AGENT_LABEL}={access.agent}"})
-    for secret in answer.get("items") or ():
-        name = secret["metadata"]["name"]
-        await remove_object(hub, f"{path}/{name}", f"Secret {LEASE_NAMESPACE}/{name}", changes)
 
 
 async def installed_kubeconfig(host: ApiClient, namespace: str) -> str:

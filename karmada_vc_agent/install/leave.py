@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from karmada_vc_agent.access.rights import named_clusters
+from karmada_vc_agent.access.rights import MANAGED, named_clusters
 from karmada_vc_agent.cluster.host_objects import unlabel_nodes
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, host_id
 from karmada_vc_agent.commands import shared
@@ -17,13 +17,11 @@ from karmada_vc_agent.commands.shared import CommandError, one_line_errors, wait
 from karmada_vc_agent.config.checks import cluster_name_problem
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.feature_list import FEATURES
-from karmada_vc_agent.install import join_hub, leave_steps
+from karmada_vc_agent.install import join_hub
+from karmada_vc_agent.install import leave_steps as steps
 from karmada_vc_agent.install.apply_objects import Changes, find, path_of
 from karmada_vc_agent.install.host_rights import (
     BINDINGS,
-    ROLES,
-    bindings_of,
-    labelled_roles,
     prune,
     rbac_objects,
     remove_gateway,
@@ -31,35 +29,20 @@ from karmada_vc_agent.install.host_rights import (
     workload,
 )
 from karmada_vc_agent.install.join_hub import hub_role
-from karmada_vc_agent.install.leave_steps import (
-    NAMESPACES_PATH,
-    SHOWN,
-    HostCleaner,
-    Leaving,
-    Say,
-    check_exists,
-    check_ours,
-    claimants,
-    claimed,
-    claims_user,
-    clean_host,
-    delete_present,
-    describe,
-    obstacle_in,
-    recorded_state,
-)
+from karmada_vc_agent.install.leave_steps import HostCleaner, Leaving, Say
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery
 from karmada_vc_agent.kube.errors import NotFoundError, NotServedError, UnreachableError
 from karmada_vc_agent.kube.kubeconfig import find_credentials, read_kubeconfig
 from karmada_vc_agent.kube.transport import Credentials
-from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, maps_at
+from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of
 from karmada_vc_agent.model.quantity import parse_duration_s
 from karmada_vc_agent.model.user_text import listed
 from karmada_vc_agent.model.vocabulary import (
     AGENT_LABEL,
     ALLOW_ADOPTION_ANNOTATION,
     CLUSTER_LABEL,
+    CLUSTER_READER,
     HOST_ANNOTATION,
     MEMBERSHIP_LABEL,
     RBAC_API,
@@ -67,38 +50,34 @@ from karmada_vc_agent.model.vocabulary import (
     execution_namespace,
 )
 from karmada_vc_agent.runner.hub_presence import check_apart, check_karmada
-from karmada_vc_agent.work.rules.ownership import is_orphan, namespaces_needed
+from karmada_vc_agent.work.rules.ownership import is_orphan, namespaces_needed, work_of
 
 _RBAC_PATH = f"/apis/{RBAC_API}"
 _OF_KUBERNETES = frozenset(("default", "kube-system", "kube-public", "kube-node-lease"))
-_MANAGED_LABEL = "app.kubernetes.io/managed-by"
 
 
 async def check_last(
-    leaving: Leaving,
-    hub: ApiClient | None,
-    host: ApiClient | None,
-    host_uid: str,
+    leaving: Leaving, hub: ApiClient | None, host: ApiClient | None, host_uid: str
 ) -> None:
-    """Refuse to remove an agent of another host, or one with other virtual clusters.
+    """Refuse to remove an agent of another host, or with other virtual clusters.
 
-    hub, host: None = it does not answer. Raises CommandError, KubeError.
+    hub, host: None = it does not answer, here and below. Raises CommandError, KubeError.
     """
-    if hub is not None:
-        await _check_host(leaving, hub, host_uid)
+    role = await hub_role(hub, leaving.agent) if hub is not None else {}
+    marked = annotations_of(role).get(HOST_ANNOTATION, "")
+    if host_uid and marked and marked != host_id(host_uid):
+        problem = f'the roles of agent "{leaving.agent}" on the hub are of an agent on another host'
+        raise CommandError(f"{problem}; nothing was changed")
     left = await clusters_left(leaving, hub, host)
     if others := [name for name in left if name != leaving.cluster]:
         raise CommandError(
-            f"agent {leaving.agent} has other virtual clusters: {listed(others, SHOWN)}; "
+            f"agent {leaving.agent} has other virtual clusters: {listed(others, steps.SHOWN)}; "
             "run leave for each of them first. Nothing was changed"
         )
 
 
 async def purge(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None, say: Say) -> None:
-    """Remove an agent. What others have in its namespace stays, and the namespace with it.
-
-    hub, host: None = it does not answer. Raises KubeError.
-    """
+    """Remove an agent; what others have in its namespace stays, and that with it."""
     if hub is not None:
         await prune(hub, leaving.agent, (), Changes(say))
     if host is not None:
@@ -111,10 +90,7 @@ async def purge(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None,
 
 
 async def give_up_policies(host: ApiClient, leaving: Leaving, say: Say) -> None:
-    """Remove the agent's rights and policies if no virtual cluster but the leaving one needs them.
-
-    The rights go first: without the policies they would be too strong. Raises KubeError.
-    """
+    """Remove rights, then policies, if only the leaving virtual cluster needs them."""
     if set(await clusters_left(leaving, None, host)) - {leaving.cluster}:
         return
     with suppress(NotFoundError):
@@ -138,133 +114,101 @@ async def clusters_left(
     """Return the virtual clusters that the agent still has, sorted."""
     names: set[str] = set()
     if host is not None:
-        names = {
-            claim.cluster for _, claim in await claimed(host, f"{AGENT_LABEL}={leaving.agent}")
-        }
-        records = (await recorded_state(host, leaving.namespace, leaving.agent)).clusters()
+        claims = await steps.claimed(host, f"{AGENT_LABEL}={leaving.agent}")
+        records = (await steps.recorded_state(host, leaving.namespace, leaving.agent)).clusters()
+        names = {claim.cluster for _, claim in claims}
         names |= {name for name, record in records.items() if not record.has_left}
     if hub is not None:
         names |= set(named_clusters(await hub_role(hub, leaving.agent)))
     return sorted(names)
 
 
-async def _check_host(leaving: Leaving, hub: ApiClient, host_uid: str) -> None:
-    """Refuse roles on the hub of an agent of the same name on another host."""
-    marked = annotations_of(await hub_role(hub, leaving.agent)).get(HOST_ANNOTATION, "")
-    if host_uid and marked and marked != host_id(host_uid):
-        problem = f'the roles of agent "{leaving.agent}" on the hub are of an agent on another host'
-        raise CommandError(f"{problem}; nothing was changed")
-
-
 async def _purge_host(leaving: Leaving, host: ApiClient, say: Say) -> None:
-    """Remove the agent, its rights and policies, and what it recorded.
-
-    Its Pods go first, and its rights before the policies that confine them.
-    """
+    """Remove Pods, rights, policies and records, in this order: policies confine the rights."""
     for obj in workload(leaving.agent, leaving.namespace):
-        await delete_present(host, path_of(obj), say)
+        await steps.delete_present(host, path_of(obj), say)
     changes = Changes(say)
     await remove_gateway(host, leaving.agent, leaving.namespace, changes)
-    await prune(host, leaving.agent, (), changes, BINDINGS, claimed=True)
+    await prune(host, leaving.agent, (), changes, claimed=True)
     await remove_policies(host, await Discovery(host).refresh(), leaving.agent, changes)
-    await _report_accounts(host, leaving, say)
-    await prune(host, leaving.agent, (), changes, ROLES, claimed=True)
-    for name in TENANT_ROLES.values():
-        await _delete_common_role(host, name, say)
+    if not await rbac_objects(host, "ClusterRole", AGENT_LABEL):
+        await _delete_common_roles(host, say)
     await _unmark(host, leaving, say)
     await _delete_records(host, leaving, say)
-    await _delete_namespace(host, leaving, say)
-
-
-async def _report_accounts(host: ApiClient, leaving: Leaving, say: Say) -> None:
-    """Name the accounts of `applyAs` elsewhere: `join` does not mark those that it creates."""
-    for role in await labelled_roles(host, leaving.agent, "Role"):
-        space = role["metadata"]["namespace"]
-        for rule in maps_at(role, "rules"):
-            if "impersonate" in rule["verbs"] and space != leaving.namespace:
-                for name in rule.get("resourceNames") or ():
-                    say(f"host: ServiceAccount {space}/{name} stays; delete it if it is not used")
-
-
-async def _delete_common_role(host: ApiClient, name: str, say: Say) -> None:
-    """Delete a ClusterRole of tenants with the last agent, unless a binding refers to it."""
-    path = f"{_RBAC_PATH}/clusterroles/{name}"
-    live = await find(host, path)
-    if live is None or _MANAGED_LABEL not in labels_of(live):
+    path = f"{steps.NAMESPACES_PATH}/{leaving.namespace}"
+    if leaving.namespace in _OF_KUBERNETES or await find(host, path) is None:
         return
-    if await rbac_objects(host, "ClusterRole", AGENT_LABEL):
-        return
-    for binding in await bindings_of(host, name):
-        metadata = binding["metadata"]
-        where = f"{metadata.get('namespace') or 'the cluster'} by {metadata['name']}"
-        say(f"host: ClusterRole {name} stays: it is bound in {where}")
-        return
-    await delete_present(host, path, say)
+    text = "{} {} in it does not belong to the agent"
+    if obstacle := await steps.obstacle_in(host, leaving.namespace, "", text):
+        say(f"host: namespace {leaving.namespace} stays: {obstacle}")
+    else:
+        await steps.delete_present(host, path, say)
+
+
+async def _delete_common_roles(host: ApiClient, say: Say) -> None:
+    """Delete the ClusterRoles that agents share, unless a binding refers to them."""
+    bindings = [each for kind in BINDINGS for each in await rbac_objects(host, kind)]
+    bound = {
+        each["roleRef"]["name"]: each["metadata"]
+        for each in bindings
+        if dig(each, "roleRef", "kind") == "ClusterRole"
+    }
+    for name in (*TENANT_ROLES.values(), CLUSTER_READER):
+        path = f"{_RBAC_PATH}/clusterroles/{name}"
+        if not labels_of(await find(host, path) or {}).items() >= MANAGED.items():
+            continue
+        if binding := bound.get(name):
+            where = f"{binding.get('namespace') or 'the cluster'} by {binding['name']}"
+            say(f"host: ClusterRole {name} stays: it is bound in {where}")
+        else:
+            await steps.delete_present(host, path, say)
 
 
 async def _unmark(host: ApiClient, leaving: Leaving, say: Say) -> None:
-    """Remove the labels of nodes by virtual cluster, and what lets these adopt namespaces."""
-    state = await recorded_state(host, leaving.namespace, leaving.agent)
+    state = await steps.recorded_state(host, leaving.namespace, leaving.agent)
     names = [
         name
         for name in {**state.clusters(), **state.labels()}
-        if not await claimants(host, name)  # else another agent's by now
+        if not await steps.claimants(host, name)  # else another agent's by now
     ]
     if cleaned := sum([await unlabel_nodes(host, name) for name in names]):
-        nodes = "1 node" if cleaned == 1 else f"{cleaned} nodes"
-        say(f"host: removed label {MEMBERSHIP_LABEL} from {nodes}")
-    for namespace in (await host.get(NAMESPACES_PATH)).get("items") or ():
+        say(f"host: removed label {MEMBERSHIP_LABEL} from {cleaned} nodes")
+    for namespace in (await host.get(steps.NAMESPACES_PATH)).get("items") or ():
         if annotations_of(namespace).get(ALLOW_ADOPTION_ANNOTATION) in names:
             name = namespace["metadata"]["name"]
             patch = {"metadata": {"annotations": {ALLOW_ADOPTION_ANNOTATION: None}}}
-            await host.merge_patch(f"{NAMESPACES_PATH}/{name}", patch)
+            await host.merge_patch(f"{steps.NAMESPACES_PATH}/{name}", patch)
             say(f"host: removed annotation {ALLOW_ADOPTION_ANNOTATION} from namespace {name}")
 
 
 async def _delete_records(host: ApiClient, leaving: Leaving, say: Say) -> None:
-    """Delete what the agent recorded in its namespace, and its accounts there."""
     space, name = f"namespaces/{leaving.namespace}", leaving.agent
     if await find(host, f"/api/v1/{space}") is None:
         return
     accounts = f"/api/v1/{space}/serviceaccounts"
     names = [each["metadata"]["name"] for each in (await host.get(accounts)).get("items") or ()]
-    await delete_present(host, f"/api/v1/{space}/configmaps/{name}-state", say)
+    await steps.delete_present(host, f"/api/v1/{space}/configmaps/{name}-state", say)
     for feature in FEATURES:
         await feature.purge(host, leaving.namespace, name, say)
-    await delete_present(host, f"/apis/coordination.k8s.io/v1/{space}/leases/{name}", say)
+    await steps.delete_present(host, f"/apis/coordination.k8s.io/v1/{space}/leases/{name}", say)
     for own in names:
         if own == name or own.endswith(f".{name}"):
-            await delete_present(host, f"{accounts}/{own}", say)
-
-
-async def _delete_namespace(host: ApiClient, leaving: Leaving, say: Say) -> None:
-    """Delete the agent's namespace if nothing of others is in it."""
-    path = f"{NAMESPACES_PATH}/{leaving.namespace}"
-    if leaving.namespace in _OF_KUBERNETES or await find(host, path) is None:
-        return
-    text = "{} {} in it does not belong to the agent"
-    if obstacle := await obstacle_in(host, leaving.namespace, "", text):
-        say(f"host: namespace {leaving.namespace} stays: {obstacle}")
-    else:
-        await delete_present(host, path, say)
+            await steps.delete_present(host, f"{accounts}/{own}", say)
 
 
 PROBE_S = 10.0
 _say: Say = click.echo
-_HAD_LEFT = "had left before; nothing was left to remove"
 
 
 async def run_leave(leaving: Leaving, hub_at: Credentials, host_at: Credentials) -> None:
     """Remove a virtual cluster. Raises CommandError, KubeError."""
     async with _connect(leaving, hub_at, host_at) as (hub, host, uid):
         if host is not None and await HostCleaner(host, leaving, _say).namespaces():
-            leaving = replace(leaving, claims_user=await claims_user(host, leaving.agent))
-        cluster = await _check(leaving, hub, host, uid)
-        had_left = host is not None and await leave_steps.has_left(host, leaving)
+            leaving = replace(leaving, claims_user=await steps.claims_user(host, leaving.agent))
+        is_on_hub = await _check(leaving, hub, host, uid)
         question = f"Remove virtual cluster {leaving.cluster}"
         if hub is not None:
-            bindings = await leave_steps.bindings_to(hub, leaving.cluster)
-            warn(leaving, bindings, is_on_hub=cluster is not None)
+            warn(leaving, await steps.bindings_to(hub, leaving.cluster), is_on_hub=is_on_hub)
             question += f" and agent {leaving.agent}" if leaving.purges else ""
         else:
             question += " from the host only"
@@ -273,71 +217,63 @@ async def run_leave(leaving: Leaving, hub_at: Credentials, host_at: Credentials)
         _report_rest(leaving, hub, host)
         if hub is None:
             return
-        had_left = had_left and cluster is None
-        _say(f"{leaving.cluster} {_HAD_LEFT if had_left else 'has left'}")
+        _say(f"{leaving.cluster} has left")
         if leaving.purges:
             await purge(leaving, hub, host, _say)
         elif host is not None:
             await report_agent(leaving, hub, host, _say)
 
 
-async def _check(
-    leaving: Leaving, hub: ApiClient | None, host: ApiClient | None, uid: str
-) -> Object | None:
-    """Check that the virtual cluster may leave; return its Cluster. uid: of the host."""
+async def _check(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None, uid: str) -> bool:
+    """Check that it may leave; return whether it has a Cluster. uid: of the host."""
     cluster = None
     if hub is not None:
         await check_karmada(hub)
         if host is not None:
             await check_apart(hub, uid)
         cluster = await find(hub, f"{CLUSTERS_PATH}/{leaving.cluster}")
-        check_ours(cluster, leaving, uid)
+        steps.check_ours(cluster, leaving, uid)
         if leaving.purges:
             await check_last(leaving, hub, host, uid)
-    await check_exists(leaving, cluster, hub, host)
-    return cluster
+    await steps.check_exists(leaving, cluster, hub, host)
+    return cluster is not None
 
 
 async def _leave(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None) -> None:
     """Remove the virtual cluster from hub and host; None = it does not answer."""
     name = leaving.cluster
-    lead = leave_steps.leading(hub, host, leaving, _say) if host else nullcontext(False)
+    lead = steps.leading(hub, host, leaving, _say) if host else nullcontext(False)
     async with lead as is_served:
         if host is not None:
-            await leave_steps.remember_left(host, leaving, _say)
+            await steps.remember_left(host, leaving, _say)
         if hub is not None:
             if is_served and leaving.preserve:
-                await leave_steps.preserve_works(hub, name, _say)
-            await leave_steps.delete_cluster(hub, name, _say)
+                await steps.preserve_works(hub, name, _say)
+            with suppress(NotFoundError):  # it sets the deletionTimestamp
+                await hub.delete(f"{CLUSTERS_PATH}/{name}")
+                _say(f"hub: Cluster {name} is being deleted")
         if host is not None and not is_served:
-            await clean_host(host, leaving, _say)
+            await steps.clean_host(host, leaving, _say)
         if hub is not None:
-            await leave_steps.wait_deleted(hub, leaving, _say, releases=not is_served)
+            await steps.wait_deleted(hub, leaving, _say, releases=not is_served)
         if host is not None:
             if is_served:  # the agent leaves what no Work created, such as `default`
-                await clean_host(host, leaving, _say, agent_releases=True)
+                await steps.clean_host(host, leaving, _say, agent_releases=True)
             await give_up_policies(host, leaving, _say)
         if hub is not None:
-            await leave_steps.take_rights(hub, leaving, _say)
+            await steps.take_rights(hub, leaving, _say)
 
 
 def _report_rest(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None) -> None:
-    """Print what remains where a server does not answer."""
     name = leaving.cluster
     if hub is None:
-        _say(f"{name} has left the host. The hub does not answer, so these remain there:")
-        space = execution_namespace(name)
-        _say(f"  Cluster {name}, its Works in {space}, its Lease in karmada-cluster")
-        _say(f"  the names {name} in the roles vc-agent:{leaving.agent}")
+        own = f"Cluster {name}, its Lease, its Works in {execution_namespace(name)}, and {name}"
+        _say(f"{name} has left the host. On the hub remain {own} in roles vc-agent:{leaving.agent}")
     elif host is None:
-        _say("The host does not answer, so these remain there:")
-        _say(f"  namespaces with label {CLUSTER_LABEL}={name}, and what is in them")
-        _say(f"  cluster.{name} in ConfigMap {leaving.namespace}/{leaving.agent}-state")
+        own = f"namespaces with label {CLUSTER_LABEL}={name} with their content, and cluster.{name}"
+        _say(f"On the host remain {own} in ConfigMap {leaving.namespace}/{leaving.agent}-state")
     if hub is None or host is None:
         _say(f"Once it answers, run karmada-vc-agent leave {name} again")
-
-
-# --- purge ------------------------------------------------------------------------------
 
 
 async def run_purge(leaving: Leaving, hub_at: Credentials, host_at: Credentials) -> None:
@@ -350,13 +286,10 @@ async def run_purge(leaving: Leaving, hub_at: Credentials, host_at: Credentials)
         await purge(leaving, hub, host, _say)
 
 
-# --- prune ------------------------------------------------------------------------------
-
-
 async def run_prune(leaving: Leaving, hub_at: Credentials, host_at: Credentials) -> None:
     """List host objects whose Work is deleted; remove them with --yes."""
     async with _client("hub", hub_at) as hub, _client("host", host_at) as host:
-        claims = await claimed(host, f"{AGENT_LABEL}={leaving.agent}")
+        claims = await steps.claimed(host, f"{AGENT_LABEL}={leaving.agent}")
         clusters = [leaving.cluster] if leaving.cluster else {of.cluster for _, of in claims}
         total = sum(
             [await _prune(replace(leaving, cluster=each), hub, host) for each in sorted(clusters)]
@@ -368,39 +301,33 @@ async def run_prune(leaving: Leaving, hub_at: Credentials, host_at: Credentials)
 
 
 async def _prune(leaving: Leaving, hub: ApiClient, host: ApiClient) -> int:
+    """Remove what has no Work, or list it; return how many. Works are read after the objects."""
     name = leaving.cluster
     cluster = await find(hub, f"{CLUSTERS_PATH}/{name}")
-    if cluster is None:
+    if cluster is None or cluster["metadata"].get("deletionTimestamp"):
         command = f"karmada-vc-agent leave {name}"
-        _say(f"{name}: its Cluster is not on the hub; {command} removes everything it has")
+        _say(f"{name}: its Cluster is not on the hub, or ends; {command} removes all that it has")
         return 0
-    if cluster["metadata"].get("deletionTimestamp"):
-        _say(f"{name}: its Cluster is being deleted on the hub, and everything it has with it")
-        return 0
-    check_ours(cluster, leaving, await join_hub.host_uid(host))
-    user = await claims_user(host, leaving.agent) if leaving.is_sure else ""
+    steps.check_ours(cluster, leaving, await join_hub.host_uid(host))
+    user = await steps.claims_user(host, leaving.agent) if leaving.is_sure else ""
     cleaner = HostCleaner(host, replace(leaving, claims_user=user), _say, agent_releases=True)
-    pruned = await _prune_objects(leaving, hub, cleaner)
-    return pruned + await _prune_namespaces(leaving, hub, cleaner)
-
-
-async def _prune_objects(leaving: Leaving, hub: ApiClient, cleaner: HostCleaner) -> int:
-    """Delete objects without a Work. The Works are read last: one may be created meanwhile."""
     objects = await cleaner.objects(await cleaner.namespaces())
-    works = {each["metadata"]["name"] for each in await leave_steps.works_of(hub, cleaner.cluster)}
+    works = {each["metadata"]["name"] for each in await steps.works_of(hub, name)}
     orphans = [each for each in objects if is_orphan(each[1], works)]
-    for each in orphans:
-        _say(f"{cleaner.cluster}: {'removing' if leaving.is_sure else 'orphaned'} {describe(each)}")
+    verb = "removing" if leaving.is_sure else "orphaned"
+    for resource, live in orphans:
+        place = "/".join(filter(None, (dig(live, "metadata", k) for k in ("namespace", "name"))))
+        _say(f"{name}: {verb} {resource.gvk.kind} {place} (Work {work_of(live)})")
         if leaving.is_sure:
-            await cleaner.delete(*each)
-    return len(orphans)
+            await cleaner.delete(resource, live)
+    return len(orphans) + await _prune_namespaces(leaving, hub, cleaner)
 
 
 async def _prune_namespaces(leaving: Leaving, hub: ApiClient, cleaner: HostCleaner) -> int:
     """Delete or release claimed namespaces that no Work needs, unless others have objects there."""
 
     async def orphaned() -> dict[str, Object]:
-        works = await leave_steps.works_of(hub, cleaner.cluster)
+        works = await steps.works_of(hub, cleaner.cluster)
         return await cleaner.orphaned_namespaces(namespaces_needed(works))
 
     pruned = 0
@@ -418,9 +345,6 @@ async def _prune_namespaces(leaving: Leaving, hub: ApiClient, cleaner: HostClean
     return pruned
 
 
-# --- output -----------------------------------------------------------------------------
-
-
 def warn(leaving: Leaving, bindings: Sequence[str], *, is_on_hub: bool) -> None:
     """Print which bindings still target the virtual cluster, and what becomes of what they run."""
     if not is_on_hub:
@@ -429,14 +353,13 @@ def warn(leaving: Leaving, bindings: Sequence[str], *, is_on_hub: bool) -> None:
         return
     fate = "stays, without the agent's labels" if leaving.preserve else "ends"
     _say(f"bindings still target {leaving.cluster}; what they run there {fate}:")
-    for binding in bindings[:SHOWN]:
+    for binding in bindings[: steps.SHOWN]:
         _say(f"  {binding}")
-    if len(bindings) > SHOWN:
-        _say(f"  and {len(bindings) - SHOWN} more")
+    if len(bindings) > steps.SHOWN:
+        _say(f"  and {len(bindings) - steps.SHOWN} more")
 
 
 def _confirm(leaving: Leaving, question: str) -> None:
-    """Ask for confirmation unless --yes is given. Raises CommandError on "no", or without a tty."""
     if leaving.is_sure:
         return
     if not sys.stdin.isatty():
@@ -447,10 +370,11 @@ def _confirm(leaving: Leaving, question: str) -> None:
 
 async def _answers(leaving: Leaving, client: ApiClient) -> bool:
     """Return whether a server answers. Raises CommandError if it does not, unless forced."""
-    path = CLUSTERS_PATH if client.name == "hub" else "/api/v1/namespaces/kube-system"
+    is_hub = client.name == "hub"
+    path = CLUSTERS_PATH if is_hub else "/api/v1/namespaces/kube-system"
     try:
         async with waiting(f"an answer from the {client.name}", PROBE_S):
-            await client.get(path, {"limit": "1"} if client.name == "hub" else None)
+            await client.get(path, {"limit": "1"} if is_hub else None)
     except NotServedError:
         return True  # not Karmada: reported later
     except (UnreachableError, TimeoutError) as error:
@@ -468,10 +392,7 @@ async def _answers(leaving: Leaving, client: ApiClient) -> bool:
 async def _connect(
     leaving: Leaving, hub_at: Credentials, host_at: Credentials
 ) -> AsyncIterator[tuple[ApiClient | None, ApiClient | None, str]]:
-    """Yield clients of hub and host, None for one that does not answer, and the UID of the host.
-
-    Raises CommandError if neither answers, or if one does not and `leaving` is not forced.
-    """
+    """Yield clients of hub and host, None for one that may be away, and the UID of the host."""
     async with _client("hub", hub_at) as hub, _client("host", host_at) as host:
         has_hub, has_host = await _answers(leaving, hub), await _answers(leaving, host)
         if not has_hub and not has_host:
@@ -484,72 +405,11 @@ def _client(name: str, credentials: Credentials) -> ApiClient:
     return ApiClient(name, credentials, connections=8, user_agent="karmada-vc-agent-leave")
 
 
-_EPILOG = """\b
-Examples:
-  # remove a virtual cluster and everything that runs in it
-  karmada-vc-agent leave branch-a --config agent.yaml \\
-    --karmada-kubeconfig admin.kubeconfig --kubeconfig host.kubeconfig
-\b
-  # keep its workloads running, unmanaged
-  karmada-vc-agent leave branch-a --preserve-resources --yes \\
-    --karmada-kubeconfig admin.kubeconfig --kubeconfig host.kubeconfig
-\b
-  # the hub is lost: stop the agent, then clean up the host and print what remains on the hub
-  karmada-vc-agent leave branch-a --force --yes \\
-    --karmada-kubeconfig admin.kubeconfig --kubeconfig host.kubeconfig
-\b
-  # list, then remove objects and namespaces whose Work disappeared while the agent was down
-  karmada-vc-agent leave --prune --karmada-kubeconfig admin.kubeconfig
-  karmada-vc-agent leave --prune --yes --karmada-kubeconfig admin.kubeconfig
-\b
-  # with the last virtual cluster, or after it, remove the agent itself as well
-  karmada-vc-agent leave branch-a --purge --config agent.yaml --karmada-kubeconfig admin.kubeconfig
-  karmada-vc-agent leave --purge --config agent.yaml --karmada-kubeconfig admin.kubeconfig
-\b
-Afterwards remove the virtual cluster from the agent's settings. Until then the agent remembers
-that it left and does not register it; karmada-vc-agent join allows it again.
-"""
-
-
-@click.command(epilog=_EPILOG, short_help="Remove one virtual cluster, or the agent itself.")
+@click.command(
+    epilog=shared.examples("leave"), short_help="Remove one virtual cluster, or the agent itself."
+)
 @click.argument("cluster", required=False, default="")
-@shared.agent_config
-@shared.agent_name
-@shared.agent_namespace
-@click.option(
-    "--karmada-kubeconfig",
-    required=True,
-    type=shared.FilePath(),
-    help="Kubeconfig with administrator rights on the hub.",
-)
-@shared.karmada_context
-@shared.kubeconfig
-@click.option(
-    "--preserve-resources", is_flag=True, help="Keep the host objects, without the agent's labels."
-)
-@click.option(
-    "--prune",
-    "prunes",
-    is_flag=True,
-    help="Remove only host objects whose Work was deleted; without --yes, list them.",
-)
-@click.option(
-    "--purge",
-    "purges",
-    is_flag=True,
-    help="Also remove the agent and all that join created for it, once no virtual cluster is left.",
-)
-@click.option(
-    "--force", "is_forced", is_flag=True, help="Continue if the hub or the host is unreachable."
-)
-@click.option("--yes", "is_sure", is_flag=True, help="Skip the confirmation.")
-@click.option(
-    "--timeout",
-    default="2m",
-    show_default=True,
-    metavar="DURATION",
-    help="How long to wait for the hub to remove the Cluster.",
-)
+@shared.options("leave")
 def leave(**options: Any) -> None:
     """Remove one virtual cluster cleanly: Cluster, Works, host objects, rights.
 
@@ -568,7 +428,6 @@ def leave(**options: Any) -> None:
 
 
 def _leaving(options: dict[str, Any]) -> Leaving:
-    """Return what leaves. Raises ConfigError."""
     cluster, prunes, purges = options["cluster"], options["prunes"], options["purges"]
     preserve = options["preserve_resources"]
     if not (cluster or prunes or purges):

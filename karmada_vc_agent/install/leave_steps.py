@@ -1,10 +1,7 @@
 """The steps of `leave`: leadership, Cluster, Works, rights, and the agent's record.
 
-Never two writers. While an agent serves the virtual cluster, the Cluster is deleted on the hub and
-that agent cleans up; then this command deletes what no Work created, and marks the namespaces that
-stay, which the agent then releases. Otherwise this command holds leadership, so that no agent
-starts meanwhile, and does everything itself. Every step can be repeated: it skips what an earlier
-attempt finished.
+Never two writers: while an agent serves the virtual cluster it cleans up the host, and this command
+deletes only what no Work created; otherwise this command holds leadership. Each can be repeated.
 """
 
 import asyncio
@@ -74,7 +71,7 @@ from karmada_vc_agent.work.rules.ownership import (
 from karmada_vc_agent.work.shared_objects import SharedObjects
 from karmada_vc_agent.work.works import work_path
 
-POLL_S = 1.0
+POLL_S, LEAD_POLL_S = 1.0, 0.2
 LEAD_WITHIN_S = 25.0
 """A killed agent holds its Lease for 15 s; a holder after that is running."""
 SHOWN = 20
@@ -89,9 +86,7 @@ Say = Callable[[str], None]
 class Leaving:
     """The virtual cluster and the agent that leave, and how.
 
-    claims_user: the user to impersonate for its namespaces; empty = none. is_sure: skip the
-    confirmation. is_forced: continue if the hub or the host is unreachable. purges: remove the
-    agent, too.
+    claims_user: the user to impersonate for its namespaces; empty = none. purges: the agent, too.
     """
 
     cluster: str
@@ -119,28 +114,17 @@ async def bindings_to(hub: ApiClient, cluster: str) -> list[str]:
     return targeting
 
 
-# --- leadership -------------------------------------------------------------------------
-
-
-async def is_served(hub: ApiClient, leaving: Leaving, process: str) -> bool:
-    """Return whether an agent process renews the Lease of the Cluster. Raises KubeError."""
-    if await find(hub, f"{CLUSTERS_PATH}/{leaving.cluster}") is None:
-        return False
-    lease = await find(hub, f"{LEASES_PATH}/{leaving.cluster}")
-    return annotations_of(lease or {}).get(LEASE_HOLDER_ANNOTATION) == process
-
-
 @asynccontextmanager
 async def leading(
     hub: ApiClient | None, host: ApiClient, leaving: Leaving, say: Say
 ) -> AsyncIterator[bool]:
     """Hold leadership, so that no agent starts meanwhile; yield whether an agent does instead.
 
-    That is one that serves the virtual cluster. hub: None = it does not answer; then any agent
-    that leads raises CommandError. An agent that was never installed needs no leadership.
+    That is one that serves the virtual cluster; without an answer of the hub (None), any agent that
+    leads raises CommandError.
     """
     alone = "no agent is running: cleaning up from here"
-    if await find(host, f"/api/v1/namespaces/{leaving.namespace}") is None:
+    if await find(host, f"{NAMESPACES_PATH}/{leaving.namespace}") is None:
         if hub is not None:
             say(alone)
         yield False
@@ -148,44 +132,37 @@ async def leading(
     process = f"leave-{socket.gethostname()}_{uuid.uuid4()}"
     # As if it had led before: it removes its virtual cluster from the checkpoint.
     election = LeaderElection(
-        host,
-        leaving.namespace,
-        leaving.agent,
-        process,
-        lineage=CHECKPOINT_ANNOTATION,
+        host, leaving.namespace, leaving.agent, process, lineage=CHECKPOINT_ANNOTATION
     )
-    leads = asyncio.Event()
 
     async def hold() -> None:
         await election.acquire()
-        leads.set()
         await election.lead()
 
-    before = await _lead(host, leaving)
+    before = now = await _lead(host, leaving)
     holding = asyncio.create_task(hold())
     served = False
+    cluster = f"{CLUSTERS_PATH}/{leaving.cluster}"
+    held_by = f"leadership, now held by {before[0] or 'no process'}"
     try:
         try:
-            async with waiting(
-                f"leadership, now held by {before[0] or 'no process'}", LEAD_WITHIN_S
-            ):
-                while not (leads.is_set() or served):
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(POLL_S):
-                            await leads.wait()
+            async with waiting(held_by, LEAD_WITHIN_S):
+                while not (election.is_leading() or served):
+                    await asyncio.sleep(LEAD_POLL_S)
                     now = await _lead(host, leaving)
                     # The Lease of a killed agent still names it; clocks are not compared.
-                    is_live = now != before and not leads.is_set()
-                    served = hub is not None and is_live and await is_served(hub, leaving, now[0])
+                    is_live = now != before and not election.is_leading()
+                    if hub is not None and is_live and await find(hub, cluster) is not None:
+                        lease = await find(hub, f"{LEASES_PATH}/{leaving.cluster}") or {}
+                        served = annotations_of(lease).get(LEASE_HOLDER_ANNOTATION) == now[0]
         except TimeoutError:
             alone = f"the running agent does not serve {leaving.cluster}: cleaning up from here"
             if hub is None:
-                running, _ = await _lead(host, leaving)
                 raise CommandError(
-                    f"an agent is running ({running}) and would restore what is removed; stop it, "
+                    f"an agent is running ({now[0]}) and would restore what is removed; stop it, "
                     "then try again"
                 ) from None
-        if not leads.is_set():
+        if not election.is_leading():
             holding.cancel()
         if hub is not None:
             serving = f"{leaving.cluster} is served by a running agent, which cleans up the host"
@@ -204,16 +181,6 @@ async def _lead(host: ApiClient, leaving: Leaving) -> tuple[str, str]:
     return str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")
 
 
-# --- the hub ----------------------------------------------------------------------------
-
-
-async def delete_cluster(hub: ApiClient, cluster: str, say: Say) -> None:
-    """Delete the Cluster, which sets its deletionTimestamp."""
-    with suppress(NotFoundError):
-        await hub.delete(f"{CLUSTERS_PATH}/{cluster}")
-        say(f"hub: Cluster {cluster} is being deleted")
-
-
 async def works_of(hub: ApiClient, cluster: str) -> list[Object]:
     """Return the Works of a Cluster."""
     answer = await hub.get(work_path(execution_namespace(cluster)))
@@ -223,8 +190,7 @@ async def works_of(hub: ApiClient, cluster: str) -> list[Object]:
 async def preserve_works(hub: ApiClient, cluster: str, say: Say) -> None:
     """Have the agent keep the host objects of all Works.
 
-    The mark on a Work does not last: the hub writes the Work again from its binding. That on the
-    Cluster does.
+    The mark on a Work ends when the hub writes it from its binding; that on the Cluster lasts.
     """
     mark = {"metadata": {"annotations": {PRESERVE_ANNOTATION: "true"}}}
     await hub.merge_patch(f"{CLUSTERS_PATH}/{cluster}", mark)
@@ -234,10 +200,9 @@ async def preserve_works(hub: ApiClient, cluster: str, say: Say) -> None:
     say(f"hub: marked {len(works)} Works to preserve their objects")
 
 
-async def release_works(hub: ApiClient, cluster: str, say: Say) -> None:
-    """Remove the agent's finalizer from all Works."""
+async def _release_works(hub: ApiClient, works: list[Object], say: Say) -> None:
     released = 0
-    for work in await works_of(hub, cluster):
+    for work in works:
         if EXECUTION_FINALIZER in (work["metadata"].get("finalizers") or ()):
             with suppress(ConflictError, NotFoundError):  # the next read shows it
                 await remove_finalizer(hub, work)
@@ -247,17 +212,14 @@ async def release_works(hub: ApiClient, cluster: str, say: Say) -> None:
 
 
 async def wait_deleted(hub: ApiClient, leaving: Leaving, say: Say, *, releases: bool) -> None:
-    """Wait until the Cluster is deleted, and print what it waits for.
-
-    releases: remove finalizers of Works that appear late. Raises CommandError.
-    """
+    """Wait until the Cluster is deleted; releases: remove finalizers. Raises CommandError."""
     deadline = time.monotonic() + leaving.timeout_s
     said = ""
     while await find(hub, f"{CLUSTERS_PATH}/{leaving.cluster}") is not None:
+        works = await works_of(hub, leaving.cluster)
         if releases:
-            await release_works(hub, leaving.cluster, say)
-        left = len(await works_of(hub, leaving.cluster))
-        waiting = f"{left} Works" if left else "the hub to remove the Cluster"
+            await _release_works(hub, works, say)
+        waiting = f"{len(works)} Works" if works else "the hub to remove the Cluster"
         if waiting != said:
             say(f"hub: waiting for {waiting}")
             said = waiting
@@ -296,7 +258,7 @@ async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
     await delete_present(hub, f"{LEASES_PATH}/{leaving.cluster}", say)
     namespace = execution_namespace(leaving.cluster)
     bindings = f"{_RBAC_PATH}/namespaces/{namespace}/rolebindings"
-    await delete_present(hub, f"{bindings}/{access.works_role}", say)
+    await delete_present(hub, f"{bindings}/{access.role}:works", say)
     for secret in (hub_secret_name(leaving.cluster, kind) for kind in TOKEN_KINDS):
         path = f"/api/v1/namespaces/{LEASE_NAMESPACE}/secrets/{secret}"
         live = await find(hub, path)
@@ -308,10 +270,7 @@ async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
 
 
 def _without(rules: list[Object], cluster: str) -> list[Object]:
-    """Return rules that do not name a Cluster, dropping those that name no other.
-
-    An empty resourceNames would mean every name.
-    """
+    """Return rules without those for one Cluster: empty resourceNames would mean every name."""
     kept = []
     own = {hub_secret_name(cluster, kind) for kind in TOKEN_KINDS}
     for rule in rules:
@@ -331,14 +290,8 @@ async def delete_present(client: ApiClient, path: str, say: Say) -> None:
         say(f"{client.name}: deleted {'/'.join(path.split('/')[-2:])}")
 
 
-# --- the record -------------------------------------------------------------------------
-
-
 async def remember_left(host: ApiClient, leaving: Leaving, say: Say) -> None:
-    """Record that the virtual cluster left, so that no agent registers it again (trap 5).
-
-    An agent removes the record at its start once its settings no longer name the cluster.
-    """
+    """Record that it left, so that no agent registers it while its settings have it (trap 5)."""
     if await find(host, f"/api/v1/namespaces/{leaving.namespace}") is None:
         return
     state = AgentState(host, leaving.namespace, leaving.agent)
@@ -361,13 +314,6 @@ async def forget_left(
     return back
 
 
-async def has_left(host: ApiClient, leaving: Leaving) -> bool:
-    """Return whether an earlier `leave` recorded that it left. Raises KubeError."""
-    state = await recorded_state(host, leaving.namespace, leaving.agent)
-    record = state.cluster(leaving.cluster)
-    return record is not None and record.has_left
-
-
 async def recorded_state(host: ApiClient, namespace: str, agent: str) -> AgentState:
     """Return what an agent recorded: nothing if there is no such agent. Raises KubeError."""
     state = AgentState(host, namespace, agent)
@@ -387,10 +333,8 @@ class HostCleaner:
     """Cleans up one virtual cluster of one agent.
 
     Touches only objects with the label of the virtual cluster, and in a namespace only if it has
-    the claim of this agent, too. While policies let only the agent's account change or delete a
-    claimed namespace, an administrator impersonates that for these requests only (ADR 17).
-    say: called with a line for each namespace and with totals. agent_releases: whether a running
-    agent releases the namespaces that are marked here: two would stand in each other's way.
+    the claim of this agent, too; for claimed namespaces it impersonates the agent's account where
+    policies let no other (ADR 17). agent_releases: whether a running agent releases the marked.
     """
 
     def __init__(
@@ -425,10 +369,7 @@ class HostCleaner:
         ]
 
     async def orphaned_namespaces(self, needed: Container[str]) -> dict[str, Object]:
-        """Return the claimed host namespaces that no Work needs, by name.
-
-        needed: the virtual namespaces that Works need.
-        """
+        """Return the claimed host namespaces whose virtual namespace no Work needs, by name."""
         return {
             name: live
             for name, live in (await self.namespaces()).items()
@@ -439,9 +380,10 @@ class HostCleaner:
 
     async def obstacle(self, name: str, live: Object) -> str:
         """Return what prevents deleting a namespace, or ""."""
+        if not is_made_by_agent(live):
+            return ""
         text = f"{{}} {name}/{{}} does not belong to the virtual cluster"
-        is_made = is_made_by_agent(live)
-        return await obstacle_in(self._host, name, self.cluster, text) if is_made else ""
+        return await obstacle_in(self._host, name, self.cluster, text)
 
     async def clean(self, *, preserve: bool) -> None:
         """Delete everything, or release it if `preserve`. Raises KubeError."""
@@ -463,17 +405,16 @@ class HostCleaner:
         await self._change(resource, listed, listed, self._host.delete_same)
 
     async def release(self, resource: Resource, listed: Object) -> None:
-        """Remove our and Karmada's labels and annotations from an object, and keep it.
+        """Remove our and Karmada's marks from an object, and keep it. Raises KubeError.
 
-        One that is of another Work by now, or of none, stays as it is. Raises KubeError, RetryError
-        if it binds a role that grants more than virtual clusters may.
+        Raises RetryError if it binds a role that grants more than virtual clusters may.
         """
 
         async def bare(path: str, live: Object) -> None:
             write = partial(self._host.replace, path, without_claims(live))
             await write_binding(self._host, live, "", write)
 
-        await self._change(resource, listed, await self._fresh(resource, listed), bare)
+        await self._change(resource, listed, None, bare)
 
     async def _change(
         self,
@@ -482,26 +423,19 @@ class HostCleaner:
         live: Object | None,
         write: Callable[[str, Object], Awaitable[None]],
     ) -> None:
-        """Write to an object while it is of the virtual cluster and Work of the one listed."""
+        """Write to an object while it is of the Work of the one listed. live: None = read it."""
         metadata = listed["metadata"]
-        path = resource.path(metadata.get("namespace") or "", metadata["name"])
+        namespace, name = metadata.get("namespace") or "", metadata["name"]
+        fresh = partial(self._objects.fresh, resource, namespace, name)
 
         async def attempt(live: Object | None) -> None:
             if live is not None and _origin(live) == _origin(listed):
-                await write(path, live)
+                await write(resource.path(namespace, name), live)
 
-        await retry_on_conflict(live, attempt, partial(self._fresh, resource, listed))
-
-    async def _fresh(self, resource: Resource, listed: Object) -> Object | None:
-        metadata = listed["metadata"]
-        namespace = metadata.get("namespace") or ""
-        return await self._objects.fresh(resource, namespace, metadata["name"])
+        await retry_on_conflict(live or await fresh(), attempt, fresh)
 
     async def give_up(self, live: Object, *, preserve: bool) -> None:
-        """Delete a claimed namespace if the agent created it, else remove the claim.
-
-        One that is being deleted is left alone.
-        """
+        """Delete a claimed namespace if the agent created it, else remove the claim."""
         name, agent, user = live["metadata"]["name"], self._agent, self._claims_user
         if live["metadata"].get("deletionTimestamp"):
             return
@@ -511,32 +445,28 @@ class HostCleaner:
             return
         with suppress(NotFoundError):
             begun = await begin_release(self._host, live, agent, user)
-            if self._agent_releases:
-                await self._wait_released(name)
-            if not self._agent_releases:
+            if not (self._agent_releases and await self._is_released(name)):
                 await end_release(self._host, begun, agent, user)
             self._say(f"host: namespace {name} stays, without the agent's claim")
 
-    async def _wait_released(self, name: str) -> None:
+    async def _is_released(self, name: str) -> bool:
         """Wait for the running agent to release a namespace; one that does not releases none."""
         path = f"{NAMESPACES_PATH}/{name}"
         try:
             async with waiting(f"the agent to release namespace {name}", RELEASED_WITHIN_S):
                 while True:
-                    if phase_of(await self._host.get(path), self._agent) is not Phase.RELEASING:
-                        return
                     await asyncio.sleep(RELEASE_POLL_S)
+                    if phase_of(await self._host.get(path), self._agent) is not Phase.RELEASING:
+                        break
         except TimeoutError:
             self._agent_releases = False
+        return self._agent_releases
 
 
 async def clean_host(
     host: ApiClient, leaving: Leaving, say: Say, *, agent_releases: bool = False
 ) -> None:
-    """Delete or release everything that remains on the host.
-
-    agent_releases: whether a running agent serves the virtual cluster, and releases what stays.
-    """
+    """Delete or release all that remains; agent_releases: a running agent releases what stays."""
     agent, namespace, cluster = leaving.agent, leaving.namespace, leaving.cluster
     await revoke_tokens(host, agent, namespace, cluster, Changes(say))
     cleaner = HostCleaner(host, leaving, say, agent_releases=agent_releases)
@@ -552,9 +482,9 @@ async def claimed(host: ApiClient, selector: str) -> list[tuple[Object, Claim]]:
 
 
 async def obstacle_in(host: ApiClient, namespace: str, cluster: str, text: str) -> str:
-    """Return why a namespace is not to be deleted with its content: it has objects of others.
+    """Return why a namespace is not to be deleted: it has objects of others than `cluster`.
 
-    cluster: whose objects do not count. text: to be filled with kind and name of the first other.
+    text: to be filled with kind and name of the first of them.
     """
     served = await Discovery(host).refresh()
     if not served.is_complete:
@@ -568,16 +498,7 @@ async def obstacle_in(host: ApiClient, namespace: str, cluster: str, text: str) 
     return ""
 
 
-def describe(listed: Listed) -> str:
-    """Return a text such as `Deployment edge-v-branch-a/web (Work web-1234)`."""
-    resource, live = listed
-    metadata = live["metadata"]
-    name = namespaced_name(metadata.get("namespace") or "", metadata["name"])
-    return f"{resource.gvk.kind} {name} (Work {work_of(live)})"
-
-
 def _origin(live: Object) -> tuple[str | None, str]:
-    """Return virtual cluster and Work of an object."""
     return labels_of(live).get(CLUSTER_LABEL), work_of(live)
 
 
@@ -587,49 +508,36 @@ _POLICIES_PATH = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
 def check_ours(cluster: Object | None, leaving: Leaving, host_uid: str) -> None:
     """Reject a Cluster that this host did not register, or that another agent serves.
 
-    host_uid: empty = the host is unreachable; then only Push Clusters are detected. Raises
-    CommandError.
+    host_uid: empty = unknown; then only Push Clusters are detected. Raises CommandError.
     """
     if cluster is None:
         return
-    name = leaving.cluster
-    own_id = dig(cluster, "spec", "id")
-    if dig(cluster, "spec", "syncMode") != "Pull" or (
-        host_uid and own_id != cluster_id(host_uid, name)
-    ):
-        problem = (
-            f'Cluster "{name}" on the hub is not a virtual cluster of this host (its spec.id is '
-            f"{own_id}); nothing was changed"
-        )
-        raise CommandError(problem)
+    own_id, is_pull = dig(cluster, "spec", "id"), dig(cluster, "spec", "syncMode") == "Pull"
     agent, given = agent_of(cluster), agent_id(leaving.namespace, leaving.agent)
-    if agent not in ("", given):
+    problem = ""
+    if not is_pull or (host_uid and own_id != cluster_id(host_uid, leaving.cluster)):
+        problem = f"is not a virtual cluster of this host (its spec.id is {own_id})"
+    elif agent not in ("", given):
         problem = (
-            f'Cluster "{name}" on the hub is served by agent {agent} (namespace/name), not by '
-            f"{given}; give --agent-namespace and --agent-name, or that agent's --config. "
-            "Nothing was changed"
+            f"is served by agent {agent} (namespace/name), not by {given}; give --agent-namespace "
+            "and --agent-name, or that agent's --config"
         )
-        raise CommandError(problem)
+    if problem:
+        raise CommandError(f'Cluster "{leaving.cluster}" on the hub {problem}. Nothing was changed')
 
 
 async def check_exists(
     leaving: Leaving, cluster: Object | None, hub: ApiClient | None, host: ApiClient | None
 ) -> None:
-    """Reject a name that does not exist, and one whose namespaces another agent claims.
-
-    cluster: on the hub. hub, host: None = unreachable. Raises CommandError, KubeError.
-    """
+    """Reject a name without Cluster or record, and namespaces that another agent claims."""
     name, agent = leaving.cluster, leaving.agent
-    agents = await claimants(host, name) if host is not None else set()
-    if others := agents - {agent}:
-        problem = (
-            f'namespaces of virtual cluster "{name}" on the host are claimed by agent '
-            f'"{min(others)}", not by "{agent}"; nothing was changed'
-        )
-        raise CommandError(problem)
-    recorded: set[str] = set()
+    agents, recorded = set[str](), set[str]()
     if host is not None:
+        agents = await claimants(host, name)
         recorded |= (await recorded_state(host, leaving.namespace, agent)).clusters().keys()
+    if others := agents - {agent}:
+        claims = f'namespaces of virtual cluster "{name}" on the host are claimed by agent'
+        raise CommandError(f'{claims} "{min(others)}", not by "{agent}"; nothing was changed')
     if hub is not None:
         recorded |= set(named_clusters(await hub_role(hub, agent)))
     if cluster is None and not agents and name not in recorded:
@@ -643,10 +551,7 @@ async def claimants(host: ApiClient, cluster: str) -> set[str]:
 
 
 async def claims_user(host: ApiClient, agent: str) -> str:
-    """Return the user to impersonate when changing claimed namespaces; "" = none.
-
-    Raises CommandError if that is not possible, KubeError.
-    """
+    """Return the user to impersonate for claimed namespaces, "" = none. Raises CommandError."""
     policy = PolicyOwner(agent, "", "").claims_policy
     path = f"{_POLICIES_PATH}/{policy}"
     try:
@@ -658,12 +563,12 @@ async def claims_user(host: ApiClient, agent: str) -> str:
     user = protected_user(live or {})
     if not user or user == await own_user_name(host):
         return ""
-    law = f"host: ValidatingAdmissionPolicy {policy} lets only {user} release namespaces"
     need = need_to_impersonate(user)
     if not await is_allowed(host, need):
-        source = host.credentials.source
-        problem = (
-            f"{law}, and {source} may not impersonate it; add this rule, or use another account:"
+        raise CommandError(
+            f"host: ValidatingAdmissionPolicy {policy} lets only {user} release namespaces, and "
+            f"{host.credentials.source} may not impersonate it; add this rule, or use another "
+            "account:",
+            f"  {need}",
         )
-        raise CommandError(problem, f"  {need}")
     return user

@@ -207,11 +207,11 @@ def test_unusable_template_is_reported_where_it_was_set(settings: Path) -> None:
     assert error_of(run(*file)) == f"karmada-vc-agent: {settings}: namespaceTemplate: {problem}"
 
 
-def test_duration_that_does_not_fit_a_default_is_reported_where_it_was_set(settings: Path) -> None:
+def test_duration_that_does_not_fit_a_default_is_reported_with_both(settings: Path) -> None:
     line = error_of(run("--config", str(settings), "--leader-elect-lease-duration", "5s"))
     assert line == (
-        "karmada-vc-agent: flags: --leader-elect-lease-duration: leaderElectRenewDeadline is 10s, "
-        "must be less than leaderElectLeaseDuration (5s)"
+        f"karmada-vc-agent: {settings}: leaderElectRenewDeadline: is 10s, must be less than "
+        "leaderElectLeaseDuration (5s)"
     )
 
 

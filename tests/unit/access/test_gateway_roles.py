@@ -2,6 +2,7 @@
 
 from karmada_vc_agent.access.rights import HostAccess, host_bindings, host_reasons, host_roles
 from karmada_vc_agent.model.objects import Object, key_of
+from karmada_vc_agent.model.virtual_cluster import STRICT
 
 KINDS = (("", "configmaps"), ("", "pods"), ("", "secrets"), ("apps", "deployments"))
 CALLERS = ("vc:branch-a:system:masters", "vc:branch-a:karmada-access")
@@ -98,9 +99,9 @@ def test_every_rule_has_a_reason() -> None:
 
 def test_agent_has_more_rights_only_while_the_gateway_is_on() -> None:
     ceiling: tuple[Object, ...] = ()
-    off = by_key(host_roles(HostAccess("a", "home", ceiling, follows_kinds=False)))
+    off = by_key(host_roles(HostAccess("a", "home", ceiling, tenancy=STRICT)))
     on = by_key(
-        host_roles(HostAccess("a", "home", ceiling, follows_kinds=False, gateway_callers=CALLERS))
+        host_roles(HostAccess("a", "home", ceiling, tenancy=STRICT, gateway_callers=CALLERS))
     )
     assert set(on) - set(off) == set(ROLES)
     binds = [r for r in on["ClusterRole vc-agent:a"]["rules"] if r["verbs"] == ["bind"]]

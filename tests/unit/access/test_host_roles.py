@@ -6,6 +6,7 @@ import pytest
 
 from karmada_vc_agent.access.rights import HostAccess, host_bindings, host_reasons, host_roles
 from karmada_vc_agent.model.objects import Object, key_of
+from karmada_vc_agent.model.virtual_cluster import STRICT
 from karmada_vc_agent.model.vocabulary import TENANT_ROLES, account_role
 
 CEILING: tuple[Object, ...] = (
@@ -59,13 +60,13 @@ def test_only_roles_for_namespaces_are_bound_by_name() -> None:
     built_in = {"vc-agent:a:namespace", "vc-admin", "vc-edit", "vc-view"}
     made = rules(bound_roles=("tenants",))
     assert bindable(made[EVERYWHERE]) == built_in | {"tenants", "virtual-cluster-admin"}
-    assert bindable(rules(follows_kinds=False)[EVERYWHERE]) == built_in
+    assert bindable(rules(tenancy=STRICT)[EVERYWHERE]) == built_in
     assert bindable(made[CLAIMED]) == set()
 
 
 def test_accounts_of_tenants_may_what_works_bring_and_bind_what_users_are_given() -> None:
     assert ACCOUNT not in rules()
-    made = rules(follows_kinds=False, bound_roles=(account_role("a"),), api_groups=("x.io",))
+    made = rules(tenancy=STRICT, bound_roles=(account_role("a"),), api_groups=("x.io",))
     granted = made[ACCOUNT]
     assert CEILING[0] in granted
     assert "create" in verbs(granted, "x.io", "*")

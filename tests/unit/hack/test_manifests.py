@@ -143,7 +143,7 @@ def test_manifests_have_nothing_that_depends_on_names_of_join(tmp_path: Path, te
     join = ["join", "--config", str(settings), "--only", "host", "-o", "yaml", "--name", "a"]
     result = CliRunner().invoke(main, join)
     assert result.exit_code == 0, result.output
-    assert "# Has no names of an earlier join" in result.output
+    assert "without the names of an earlier join" in result.output
 
 
 def test_pods_meet_the_standard_that_their_namespace_asks_for() -> None:

@@ -40,11 +40,6 @@ def rights(*names: str, **settings: Any) -> HostRights:
     return host_rights(INSTALL, config, names, None)
 
 
-def test_kinds_that_come_later_are_followed_for_one_organisation_only() -> None:
-    assert rights("a", tenancy=SHARED).access.follows_kinds
-    assert not rights("a", tenancy=STRICT).access.follows_kinds
-
-
 def test_tenants_have_an_account_each_that_the_agent_may_act_as() -> None:
     access = rights("a", "b", tenancy=STRICT).access
     assert access.acts_as == (("home", "a.agent"), ("home", "b.agent"))

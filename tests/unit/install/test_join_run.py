@@ -3,6 +3,7 @@
 import base64
 import uuid
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,14 +13,15 @@ import yaml
 from msgspec import structs
 
 from karmada_vc_agent.access.admission import GROUP
-from karmada_vc_agent.access.rights import HubAccess, hub_objects
+from karmada_vc_agent.access.rights import MANAGED, HubAccess, hub_objects
 from karmada_vc_agent.commands.shared import CommandError
+from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig, ObjectSettings
 from karmada_vc_agent.feature_list import HUB_ROLES
 from karmada_vc_agent.install.join import run_join
 from karmada_vc_agent.install.join_hub import JoinPlan, kubeconfig_text, user_entry
-from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.vocabulary import AGENT_LABEL, CLUSTER_LABEL
+from karmada_vc_agent.model.objects import Object, annotations_of
+from karmada_vc_agent.model.vocabulary import AGENT_LABEL, CLUSTER_LABEL, TENANCY_ANNOTATION
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.authority import Authority
@@ -268,3 +270,22 @@ async def test_host_without_policies_is_joined_only_if_the_administrator_says_so
         assert ends.hub.changes() == old.changes() == []
         await run_join(replace(plan, unconfined=True))
         assert old.find("/apis/apps/v1/namespaces/agents/deployments/branches")
+
+
+@pytest.mark.parametrize(("agent", "is_refused"), [("branches", False), ("other", True)])
+async def test_a_host_has_one_profile_that_only_its_sole_agent_changes(
+    ends: Ends, agent: str, *, is_refused: bool
+) -> None:
+    ends.install_certificate(ELSEWHERE)
+    shared = {"name": "virtual-cluster-admin", "labels": MANAGED}
+    shared["annotations"] = {TENANCY_ANNOTATION: "Strict"}
+    own = {"name": f"vc-agent:{agent}", "labels": {AGENT_LABEL: agent}}
+    for metadata in (shared, own):
+        ends.host.seed({"apiVersion": RBAC, "kind": "ClusterRole", "metadata": metadata})
+    told = "tenancy: is Shared, but agent other of this host joined with Strict .*leave --purge"
+    with pytest.raises(ConfigError, match=told) if is_refused else nullcontext():
+        await run_join(ends.plan(ELSEWHERE, applies=True))
+    role = ends.host.live(f"/apis/{RBAC}/clusterroles/virtual-cluster-admin")
+    recorded = annotations_of(role)[TENANCY_ANNOTATION]
+    assert recorded == ("Strict" if is_refused else "Shared")
+    assert not is_refused or ends.hub.changes() == ends.host.changes() == []

@@ -72,9 +72,9 @@ def test_help_shows_examples(command: str) -> None:
         ((*NAME, *PRINT, "--karmada-kubeconfig", "/nowhere"), "/nowhere: No such file"),
         ((*NAME, *PRINT, "--controllers", "*,-typo"), '"typo" is not an optional controller'),
         (("--config", "/nowhere", *PRINT), "/nowhere: No such file"),
-        ((*NAME, *PRINT, "--scheduler", ""), '--scheduler: "" is not a user name'),
-        ((*NAME, *PRINT, "--approve-api-group", "A B"), '"A B" is not an API group'),
-        ((*NAME, *PRINT, "--image", "a b"), '"a b" is not an image'),
+        ((*NAME, *PRINT, "--scheduler", ""), '--scheduler: "" is empty'),
+        ((*NAME, *PRINT, "--approve-api-group", "A B"), '"A B" is empty or has a space'),
+        ((*NAME, *PRINT, "--image", "a b"), '"a b" is empty or has a space'),
         ((*NAME, *PRINT, "--karmada-server", "hub"), '"hub" is not a valid http(s) URL'),
         ((*NAME, *PRINT, "--agent-name", "X Y"), '--agent-name: "X Y" is not a valid DNS label'),
         ((*NAME, *PRINT, "--agent-namespace", "../x"), '"../x" is not a valid DNS label'),
@@ -153,7 +153,7 @@ def test_files_hold_no_secret_where_the_hub_is_not_given(settings: Path, tmp_pat
 
 
 def _spoil(folder: Path, what: str) -> tuple[Path, str]:
-    """Make a directory that cannot be written to; return it and what is told of it."""
+    """Make a directory that cannot be written to; return it and what is reported of it."""
     if what == "no place for directories":
         return Path("/proc/nowhere/out"), "/proc/nowhere: No such file or directory"
     if what == "below a file":
@@ -164,12 +164,11 @@ def _spoil(folder: Path, what: str) -> tuple[Path, str]:
 
 
 @pytest.mark.parametrize("what", ["no place for directories", "below a file", "file is none"])
-def test_unwritable_directory_is_reported_with_advice(tmp_path: Path, what: str) -> None:
+def test_unwritable_directory_is_reported(tmp_path: Path, what: str) -> None:
     out, told = _spoil(tmp_path, what)
     result = run("join", *NAME, "--output-dir", str(out))
     assert (result.exit_code, result.stdout) == (1, "")
-    advice = "choose an --output-dir that you may write to"
-    assert result.stderr == f"karmada-vc-agent: {told}; {advice}\n"
+    assert result.stderr == f"karmada-vc-agent: {told}\n"
 
 
 def test_directory_is_created_before_the_hub_is_requested_to_sign(tmp_path: Path) -> None:
