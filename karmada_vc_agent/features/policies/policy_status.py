@@ -1,21 +1,16 @@
 """Checks admission policies and whether they are enforced (rewriting-rules 3.5).
 
-    read    what the host serves, our user name there, the policies that `join` installed
-    probe   dry runs: whether the server enforces them, and whether
-            PodNodeSelector is enabled
-
-The agent must not write the policies that confine itself: an administrator does. There is a
-single key. The results are the conditions PlacementEnforced and RightsConfined of each Cluster,
-a line in the log and an event.
-
-Nothing is stored: each probe is a write that the server only judges.
+The agent reads what `join` installed, for it must not write the policies that confine itself, and
+probes what the server enforces by dry runs. The results are the conditions PlacementEnforced and
+RightsConfined of each Cluster, a line in the log and an event.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
+from typing import NamedTuple
 
 from karmada_vc_agent.access import admission
 from karmada_vc_agent.access.admission import (
@@ -50,7 +45,7 @@ from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, labels
 from karmada_vc_agent.model.user_text import JOIN_OF_THIS_VERSION, listed
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
 from karmada_vc_agent.model.vocabulary import AGENT_LABEL, Rule
-from karmada_vc_agent.runner.parts import ConditionSpec, Parts, Trigger
+from karmada_vc_agent.runner.parts import ConditionSpec, Parts
 from karmada_vc_agent.work.reporting import WARNING
 
 PLACEMENT_ENFORCED = ConditionType(
@@ -73,12 +68,15 @@ _HOLDS_ALONE = frozenset((POD_NODE_SELECTOR, VALIDATING))
 """MutatingAdmissionPolicy adds a missing selector, but does not reject one for other nodes."""
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyProblem:
-    """Why a layer is not in effect, and what to do; reason: in CamelCase, as in a condition."""
+class PolicyProblem(NamedTuple):
+    """Why a layer is not in effect, and what to do.
+
+    reason: in CamelCase, as in a condition. policy: name of the policy, "" = all of them.
+    """
 
     reason: str
     text: str
+    policy: str = ""
 
 
 def placement_enforced(
@@ -195,18 +193,20 @@ def network_isolation(vc: VirtualCluster) -> Condition:
     return NETWORK_ISOLATION.unknown("PolicyInPlace", text)
 
 
-def _placement(parts: Parts, vc: VirtualCluster) -> Condition | None:
-    return with_kept(parts.common.part(PlacementState).placement, parts.works.kept.of(vc.name))
-
-
-def _policies(parts: Parts) -> Iterable[Trigger]:
-    yield parts.common.part(PlacementState).changed.subscribe, parts.names
-    yield parts.works.kept.changed.subscribe, itself
+def _state(parts: Parts) -> PlacementState:
+    return parts.common.part(PlacementState)
 
 
 CONDITIONS = (
-    ConditionSpec(PLACEMENT_ENFORCED, _placement, _policies),
-    ConditionSpec(RIGHTS_CONFINED, lambda parts, _: parts.common.part(PlacementState).confinement),
+    ConditionSpec(
+        PLACEMENT_ENFORCED,
+        lambda parts, vc: with_kept(_state(parts).placement, parts.works.kept.of(vc.name)),
+        lambda parts: (
+            (_state(parts).changed.subscribe, parts.names),
+            (parts.works.kept.changed.subscribe, itself),
+        ),
+    ),
+    ConditionSpec(RIGHTS_CONFINED, lambda parts, _: _state(parts).confinement),
     ConditionSpec(NETWORK_ISOLATION, lambda _, vc: network_isolation(vc)),
 )
 
@@ -219,13 +219,9 @@ _PLUGIN_REFUSES = "conflicts with its namespace node label selector"
 _POLICY_REFUSES = "ValidatingAdmissionPolicy '"
 
 
-_ByPolicy = list[tuple[str, PolicyProblem]]
-"""Problems, each with the name of its policy."""
-
-
 async def probe_policies(
     host: ApiClient, owner: PolicyOwner, versions: Mapping[str, str]
-) -> tuple[set[str], _ByPolicy]:
+) -> tuple[set[str], list[PolicyProblem]]:
     """Return the policies in effect, by dry runs, and the problems of those that are not.
 
     A denial is an answer; any other failure is raised. versions: the version of each kind of policy
@@ -246,17 +242,15 @@ async def probe_policies(
         if admission.UNPLACED_LABEL in (dig(answer, "spec", "nodeSelector") or {}):
             in_effect.add(selector)
     problems = []
-    for name, answer in answers.items():
-        if name in in_effect:
-            continue
-        kind = MUTATING if name == selector else VALIDATING
-        said = f"denied for another reason: {answer}" if isinstance(answer, str) else "allowed"
+    for name in answers.keys() - in_effect:
+        kind, answer = MUTATING if name == selector else VALIDATING, answers[name]
+        outcome = f"denied for another reason: {answer}" if isinstance(answer, str) else "allowed"
         text = (
-            f"{kind} {name} is not in effect (a probe was {said}): check that admission plugin "
+            f"{kind} {name} is not in effect (a probe was {outcome}): check that admission plugin "
             f"{kind} is enabled in the kube-apiserver"
         )
-        problems.append((name, PolicyProblem("PoliciesNotInEffect", text)))
-    return in_effect, problems
+        problems.append(PolicyProblem("PoliciesNotInEffect", text, name))
+    return in_effect, sorted(problems)
 
 
 async def is_plugin_on(
@@ -388,30 +382,24 @@ class PolicyStatusController:
         if self._claims.is_empty() and all(map(self._stays_away, self._virtual_clusters)):
             self._state.settle()  # there is nothing to protect, and will be nothing
             return Requeue(INTERVAL_S)
-        everywhere: PolicyProblem | None = None
-        by_policy: _ByPolicy = []
-        in_effect: set[str] = set()
-        if VALIDATING not in versions:
-            if not self._discovery.covers(_POLICY):
-                raise RetryError(f"the host does not say whether it serves {GROUP}")
-            everywhere = _NOT_SERVED
-        else:
-            everywhere, by_policy, is_complete = await self._compare(served, versions)
+        problems, in_effect = [_NOT_SERVED], set[str]()
+        if VALIDATING in versions:
+            problems, is_complete = await self._compare(served, versions)
             in_effect, lacking = await probe_policies(self._host, self._owner, versions)
             is_recent = self._clock.monotonic() - self._changed_at < IN_EFFECT_WITHIN_S
             keeping = in_effect & {self._owner.placement_policy, self._owner.selector_policy}
             if is_recent and (lacking if is_complete else keeping):
                 return Requeue(PROBE_AGAIN_S)
-            if is_complete:
-                by_policy += lacking
+            problems += lacking if is_complete else ()
+        elif not self._discovery.covers(_POLICY):
+            raise RetryError(f"the host does not say whether it serves {GROUP}")
         probed = self._probed()
-        is_on = await is_plugin_on(self._host, probed)
-        if is_on is not None:
+        if (is_on := await is_plugin_on(self._host, probed)) is not None:
             self._is_plugin_on = is_on
-        self._report([everywhere] if everywhere is not None else [], by_policy, in_effect)
+        self._report(problems, in_effect)
         if self.is_undecided() and probed:
             return Requeue(UNDECIDED_S)
-        return Requeue(PROBLEM_S if everywhere is not None or by_policy else INTERVAL_S)
+        return Requeue(PROBLEM_S if problems else INTERVAL_S)
 
     def _probed(self) -> list[tuple[VirtualCluster, HostNamespace]]:
         """Return the claimed namespaces to probe, `PROBED_NAMESPACES` at most."""
@@ -422,14 +410,10 @@ class PolicyStatusController:
         )
         return list(islice(namespaces, PROBED_NAMESPACES))
 
-    def _report(
-        self, everywhere: list[PolicyProblem], by_policy: _ByPolicy, in_effect: set[str]
-    ) -> None:
-        """Compose the conditions; log and report each new problem. everywhere: of all policies."""
-        about: dict[bool, list[PolicyProblem]] = {True: [*everywhere], False: [*everywhere]}
-        for name, problem in by_policy:
-            about[is_about_placement(name)].append(problem)
-        placement, rights = (tuple(dict.fromkeys(about[each])) for each in (True, False))
+    def _report(self, problems: list[PolicyProblem], in_effect: set[str]) -> None:
+        """Compose the conditions; log and report each new problem."""
+        placement = [p for p in problems if not p.policy or is_about_placement(p.policy)]
+        rights = [p for p in problems if not p.policy or not is_about_placement(p.policy)]
         layers = [VALIDATING] if self._owner.placement_policy in in_effect else []
         layers += [MUTATING] if self._owner.selector_policy in in_effect else []
         layers += [POD_NODE_SELECTOR] if self._is_plugin_on else []
@@ -437,7 +421,6 @@ class PolicyStatusController:
         self._state.report(
             placement_enforced(layers, placement), rights_confined(rights, is_confined=is_confined)
         )
-        problems = (*placement, *rights)
         new = [each for each in problems if each not in self._reported]
         for problem in new:
             self.report(problem)
@@ -459,35 +442,39 @@ class PolicyStatusController:
 
     async def _compare(
         self, served: ServedApis, versions: Mapping[str, str]
-    ) -> tuple[PolicyProblem | None, _ByPolicy, bool]:
-        """Compare the policies with those that join would create.
-
-        Return a problem of all, those by policy, and whether there are any policies.
-        """
+    ) -> tuple[list[PolicyProblem], bool]:
+        """Return how policies differ from those that join would create, and if there are any."""
         try:
             live = await self._read(served, versions)
         except ForbiddenError:
-            return _FORBIDDEN, [], False
+            return [_FORBIDDEN], False
         seen = frozenset(
             f"{path} {obj['metadata']['resourceVersion']}" for path, obj in live.items()
         )
         if seen != self._seen:
             self._seen, self._changed_at = seen, self._clock.monotonic()
         if not live and not self._config.install_policies:
-            return _DISABLED, [], False
+            return [_DISABLED], False
         confines = resource_of(served, desired_policies(self._owner, versions)[0]).path(
             name=self._owner.confines_policy
         )
         owner = owner_of(live.get(confines) or {})
-        problems: _ByPolicy = []
+        problems = []
         for policy in desired_policies(owner or self._owner, versions):
-            name = policy["metadata"]["name"]
-            problem = _difference(policy, live.get(resource_of(served, policy).path(name=name)))
-            if problem is not None:
-                problems.append((name, problem))
+            path = resource_of(served, policy).path(name=policy["metadata"]["name"])
+            if (problem := _difference(policy, live.get(path))) is not None:
+                problems.append(problem)
         if owner is not None:
-            problems += await self._outdated(owner)
-        return None, problems, bool(live)
+            # What the policies do not cover yet of our user name and our virtual clusters.
+            user = await own_user_name(self._host)
+            tenancy, pod_cidrs = self._config.tenancy, self._config.pod_cidrs
+            lacking = (
+                *gaps_of(owner, user, self._virtual_clusters, tenancy),
+                *differing_networks(owner, tenancy, pod_cidrs),
+            )
+            texts = (f"the policies {what}: {_JOIN}" for what in lacking)
+            problems += (PolicyProblem("PoliciesOutdated", t, owner.confines_policy) for t in texts)
+        return problems, bool(live)
 
     async def _read(self, served: ServedApis, versions: Mapping[str, str]) -> dict[str, Object]:
         """Return the live policies by path, and watch them."""
@@ -504,29 +491,19 @@ class PolicyStatusController:
                 self._watch(resource)
         return live
 
-    async def _outdated(self, owner: PolicyOwner) -> _ByPolicy:
-        """Return what the policies do not cover yet of our user name and our virtual clusters."""
-        user = await own_user_name(self._host)
-        tenancy, pod_cidrs = self._config.tenancy, self._config.pod_cidrs
-        lacking = (
-            *gaps_of(owner, user, self._virtual_clusters, tenancy),
-            *differing_networks(owner, tenancy, pod_cidrs),
-        )
-        texts = [f"the policies {what}: {_JOIN}" for what in lacking]
-        return [(owner.confines_policy, PolicyProblem("PoliciesOutdated", text)) for text in texts]
-
 
 def _difference(desired: Object, live: Object | None) -> PolicyProblem | None:
     """Return what is wrong with one policy or binding, None if it is as join creates it."""
-    policy = f"{desired['kind']} {desired['metadata']['name']}"
+    name = desired["metadata"]["name"]
+    policy = f"{desired['kind']} {name}"
     if live is None:
-        return PolicyProblem("PolicyMissing", f"{policy} does not exist: {_JOIN}")
+        return PolicyProblem("PolicyMissing", f"{policy} does not exist: {_JOIN}", name)
     if labels_of(live).get(AGENT_LABEL) != labels_of(desired)[AGENT_LABEL]:
-        return PolicyProblem(
-            "ForeignPolicy", f"{policy} was not created by join: delete it, and {_JOIN}"
-        )
+        text = f"{policy} was not created by join: delete it, and {_JOIN}"
+        return PolicyProblem("ForeignPolicy", text, name)
     if not is_as_wanted(desired, live):
-        return PolicyProblem("PolicyChanged", f"{policy} was changed and may be weaker: {_JOIN}")
+        text = f"{policy} was changed and may be weaker: {_JOIN}"
+        return PolicyProblem("PolicyChanged", text, name)
     return None
 
 
