@@ -1,12 +1,8 @@
 """Renews the agent's client certificate for the hub (contract 1.8).
 
-    check     the kubeconfig in use, and the Secret it may be from: how long it is valid
-    request   a new key, a CertificateSigningRequest with the old subject
-    store     certificate and key where the old ones are: file, Secret, or both
-    use       all clients of the hub take the new ones with their next request
-
-One reconcile is one step; what was begun is remembered, so that there is never more than one
-request waiting to be signed.
+A new key is made, and a CertificateSigningRequest with the old subject sent to the hub. Once that
+is signed, both are stored where the old ones are: file, Secret, or both. One reconcile is one step;
+what was begun is remembered, so that there is never more than one request waiting to be signed.
 """
 
 import asyncio
@@ -19,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from karmada_vc_agent.cluster.lease import AgentCondition
 from karmada_vc_agent.kube.certificates import (
@@ -130,8 +127,7 @@ _READ_ONLY = "the file with the credential for the hub is read-only, and no Secr
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?")
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
+class _Stored(NamedTuple):
     """A kubeconfig with a client certificate, and where it is stored."""
 
     store: FileStore | SecretStore
@@ -142,15 +138,11 @@ class _Stored:
 
 @dataclass(slots=True)
 class _SigningRequest:
-    """A request on the hub: its name, the key it is for, how often it was polled.
-
-    chain: the certificate, once it is issued.
-    """
+    """A request on the hub: its name, the key it is for, how often it was polled."""
 
     name: str
     key: bytes
     polls: int = 0
-    chain: bytes = b""
 
 
 class CertificateController:
@@ -172,8 +164,9 @@ class CertificateController:
         now: Callable[[], datetime],
         renewed: AgentCondition | None = None,
     ) -> None:
+        assert credentials.kubeconfig is not None  # noqa: S101 - setup sees to it
         self._hub = hub
-        self._credentials = credentials
+        self._path, self._context = credentials.kubeconfig, credentials.context
         self._stores = stores
         self._interval_s = interval_s
         self._threshold = threshold
@@ -192,7 +185,9 @@ class CertificateController:
         if self._request is not None:
             return await self._await(stored, self._request)
         newest = max(stored, key=lambda one: one.certificate.not_after)
-        self._catch_up(stored, newest)
+        self._in_use = self._in_use or stored[0].certificate.not_after
+        if newest.certificate.not_after > self._in_use:
+            self._take(newest.content)  # another writer put it into the Secret, not mounted yet
         if newest.certificate.remaining(self._now()) > self._threshold:
             self._renewed.succeed()
             return Requeue(self._interval_s)
@@ -225,28 +220,22 @@ class CertificateController:
         return stored
 
     def _identity_in(self, content: bytes) -> tuple[str, bytes] | None:
-        return client_certificate(content, self._path, self._credentials.context)
-
-    def _catch_up(self, stored: Sequence[_Stored], newest: _Stored) -> None:
-        """Use what another writer put into the Secret before the file has it."""
-        if self._in_use is None:
-            self._in_use = stored[0].certificate.not_after
-        if newest.certificate.not_after > self._in_use:
-            self._take(newest.content)
+        return client_certificate(content, self._path, self._context)
 
     def _take(self, content: bytes) -> None:
         identity = self._identity_in(content)
         assert identity is not None  # noqa: S101 - it has one, or it was not chosen
         self._in_use = read_certificate(identity[1]).not_after
         _log.info("Using a new hub credential", extra={"ends": self._in_use.isoformat()})
-        self._use(parse_kubeconfig(content, self._path, self._credentials.context))
+        self._use(parse_kubeconfig(content, self._path, self._context))
 
     # --- request ------------------------------------------------------------------------
 
     async def _send_request(self, stored: _Stored) -> Requeue:
         """Request a new certificate from the hub with the lifetime of the old one."""
         key, request = new_request(stored.certificate.subject)
-        name = _request_name(stored.user)
+        stem = stored.user if _NAME.fullmatch(stored.user) else "karmada-vc-agent"
+        name = f"{stem}-{random_suffix()}"
         _log.info(
             "Renewing the hub credential",
             extra={"request": name, "ends": stored.certificate.not_after.isoformat()},
@@ -265,15 +254,13 @@ class CertificateController:
 
     async def _await(self, stored: Sequence[_Stored], request: _SigningRequest) -> Requeue:
         """Poll the request; while it is pending there is no other."""
-        if request.chain:
-            return await self._keep(stored, request)
         try:
             answer = await self._hub.get(f"{SIGNING_REQUESTS_PATH}/{request.name}")
         except NotFoundError:
             return self._begin_again(request, "it was deleted")
         if certificate := dig(answer, "status", "certificate"):
-            request.chain = base64.b64decode(certificate, validate=True)
-            return await self._keep(stored, request)
+            chain = base64.b64decode(certificate, validate=True)
+            return await self._keep(stored, chain, request.key)
         if reason := request_refusal(answer):
             self._renewed.fail("RequestRefused", _REFUSED.format(reason) + _ends(stored[0]))
             return self._begin_again(request, reason)
@@ -292,23 +279,18 @@ class CertificateController:
 
     # --- store --------------------------------------------------------------------------
 
-    async def _keep(self, stored: Sequence[_Stored], request: _SigningRequest) -> Requeue:
+    async def _keep(self, stored: Sequence[_Stored], chain: bytes, key: bytes) -> Requeue:
         """Write the issued certificate to every store, then use it; one success is enough."""
-        written: list[str] = []
+        written: dict[str, bytes] = {}
         problems: list[str] = []
-        content = b""
-        context, issued = self._credentials.context, (request.chain, request.key)
-        for one in stored:
-            if not one.store.is_writable():
-                continue
-            text = with_client_certificate(one.content, self._path, context, issued)
+        for one in filter(lambda one: one.store.is_writable(), stored):
+            text = with_client_certificate(one.content, self._path, self._context, (chain, key))
             try:
                 await one.store.write(text)
             except (KubeError, OSError) as error:
                 problems.append(f"{one.store.name}: {error}")
-                continue
-            written.append(one.store.name)
-            content = content or text
+            else:
+                written[one.store.name] = text
         if not written:
             raise RetryError(f"a new hub credential cannot be stored: {'; '.join(problems)}")
         self._request = None
@@ -316,15 +298,8 @@ class CertificateController:
         _log.info("Renewed the hub credential", extra={"kept_in": ", ".join(written)})
         for problem in problems:
             _log.error("An old hub credential remains", extra={"reason": problem})
-        self._take(content)
+        self._take(next(iter(written.values())))
         return Requeue(self._interval_s)
-
-    # --- results ------------------------------------------------------------------------
-
-    @property
-    def _path(self) -> Path:
-        assert self._credentials.kubeconfig is not None  # noqa: S101 - setup sees to it
-        return self._credentials.kubeconfig
 
     def _rest(self, message: str, **extra: object) -> Requeue:
         """Wait for the next check; a lasting state is logged once."""
@@ -335,12 +310,6 @@ class CertificateController:
 def _ends(stored: _Stored) -> str:
     at = stored.certificate.not_after.isoformat(timespec="minutes")
     return f". The hub refuses the agent from {at} on; run karmada-vc-agent join"
-
-
-def _request_name(user: str) -> str:
-    """Return Karmada's name of a request, for any user name."""
-    stem = user if _NAME.fullmatch(user) else "karmada-vc-agent"
-    return f"{stem}-{random_suffix()}"
 
 
 def setup(parts: Parts, interval_s: float, threshold: float) -> ControllerSpec[str] | None:
