@@ -12,7 +12,7 @@ from karmada_vc_agent.cluster.rules.conditions import Shown
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.features.deletion_brake.feature import DeletionBrake
 from karmada_vc_agent.features.deletion_brake.feature import setup as setup_deletion_brake
-from karmada_vc_agent.features.escapes import foreign_pods
+from karmada_vc_agent.features.escapes import feature as escapes
 from karmada_vc_agent.features.gateway import gateway_controllers
 from karmada_vc_agent.features.host_events.feature import setup as setup_host_events
 from karmada_vc_agent.features.policies import policy_status
@@ -305,21 +305,21 @@ CASES = [
     Case(policy_status.setup, 1, CLUSTER_GONE, {EVERYTHING}),
     Case(policy_status.setup, 2, CLAIM_GONE, {EVERYTHING}),
     Case(
-        foreign_pods.setup_detector,
+        escapes.setup_detector,
         0,
         seeded(objects.pod("new", AWAY[0], "n2")),
         {(AWAY[0], "new")},
     ),
-    Case(foreign_pods.setup_detector, 1, seeded(objects.node("n2", {"branch": "c"})), {AWAY}),
-    Case(foreign_pods.setup_detector, 2, CLAIM, {THERE}),
-    Case(foreign_pods.setup_detector, 3, disputed("n2"), {AWAY}),
+    Case(escapes.setup_detector, 1, seeded(objects.node("n2", {"branch": "c"})), {AWAY}),
+    Case(escapes.setup_detector, 2, CLAIM, {THERE}),
+    Case(escapes.setup_detector, 3, disputed("n2"), {AWAY}),
     Case(
-        foreign_pods.setup_evictions,
+        escapes.setup_evictions,
         0,
         seeded(objects.pod("new", AWAY[0], "n2", nodeSelector={"branch": "a"})),
         {(AWAY[0], "new")},
     ),
-    Case(foreign_pods.setup_evictions, 1, seeded(objects.node("n2", {"branch": "a"})), {AWAY}),
+    Case(escapes.setup_evictions, 1, seeded(objects.node("n2", {"branch": "a"})), {AWAY}),
     Case(
         endpoint_slices.setup,
         0,
