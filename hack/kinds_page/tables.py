@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from karmada_vc_agent.features.adoption import feature
-from karmada_vc_agent.features.service_export import endpoint_slices
+from karmada_vc_agent.features.service_export import feature as service_export
 from karmada_vc_agent.interpretation.interpreter import LEVELS
 from karmada_vc_agent.interpretation.user_hooks import INTERPRET_HEALTH, INTERPRET_STATUS, RETAIN
 from karmada_vc_agent.model import virtual_cluster, vocabulary
@@ -280,7 +280,7 @@ def _counted(kind: GroupKind, _row: object) -> Iterable[str]:
     yield _COUNTED.get(kind, "`spec.replicas`")
 
 
-_REPORTERS = {reporter.kind: reporter for reporter in endpoint_slices.REPORTERS}
+_REPORTERS = {reporter.kind: reporter for reporter in service_export.REPORTERS}
 
 TABLES: tuple[Table, ...] = (
     Table(Aspect.NAME, kind_policy.CLUSTER_SCOPED, _policy),
