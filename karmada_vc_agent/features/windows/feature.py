@@ -15,14 +15,20 @@ from karmada_vc_agent.cluster.hub_clusters import digest
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.kube.controller import Signal, first_of, itself
-from karmada_vc_agent.model.objects import Object, ObjectKey, annotations_of, gvk_of, key_of
+from karmada_vc_agent.model.objects import (
+    Object,
+    ObjectKey,
+    annotations_of,
+    gvk_of,
+    key_of,
+    put,
+)
 from karmada_vc_agent.model.quantity import WindowState, parse_windows, window_state
 from karmada_vc_agent.model.user_text import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.vocabulary import APPLIED_ANNOTATION, cluster_of_work, matches_any
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.parts import ConditionSpec, Feature, Parts
-from karmada_vc_agent.translation.translate import HostObject
 from karmada_vc_agent.work.host_objects import HostObjects
 from karmada_vc_agent.work.reporting import Target, WindowGate, WorkManifest
 
@@ -90,8 +96,9 @@ class Windows(WindowGate):
         """Return a target whose object says which manifest it is from, if that may ever wait."""
         if not may_wait(target):
             return target
-        mark = digest(target.manifest)
-        return replace(target, objects=tuple(_with_mark(each, mark) for each in target.objects))
+        path, mark = ("metadata", "annotations", APPLIED_ANNOTATION), digest(target.manifest)
+        marked = tuple(replace(each, obj=put(each.obj, mark, *path)) for each in target.objects)
+        return replace(target, objects=marked)
 
     async def closed_for(self, target: Target, *, is_dispatched: bool) -> WindowState | None:
         """Return the window that a manifest waits for; None if it may be applied now.
@@ -122,22 +129,19 @@ class Windows(WindowGate):
 
     async def _was_applied(self, target: Target, *, is_dispatched: bool) -> bool:
         """Return whether the object is from this very manifest, or was until it drifted."""
-        key, desired = target.object.host_key, target.object.obj
-        live = None
+        key, desired, live = target.object.host_key, target.object.obj, None
         if not key.namespace or await self._may_hold(key.namespace):
             live = await self._host_objects.live(target.resource, key.namespace, key.name)
         mark = annotations_of(live or {}).get(APPLIED_ANNOTATION)
         if mark is not None:
             return mark == annotations_of(desired).get(APPLIED_ANNOTATION)
-        if is_dispatched or self._host_objects.wrote(desired) or self._is_noted(target):
+        noted = self._applied.get(target.work, {}).get(key_of(target.manifest))
+        is_noted = noted is not None and digest(noted) == digest(target.manifest)
+        if is_dispatched or is_noted or self._host_objects.wrote(desired):
             return True
         # Written before there was a window, by another process.
         check = target.check_of(target.object)
         return live is not None and not await self._host_objects.differs(desired, live, check)
-
-    def _is_noted(self, target: Target) -> bool:
-        noted = self._applied.get(target.work, {}).get(key_of(target.manifest))
-        return noted is not None and digest(noted) == digest(target.manifest)
 
 
 def may_wait(target: Target) -> bool:
@@ -146,13 +150,6 @@ def may_wait(target: Target) -> bool:
         return False
     gvk = gvk_of(target.manifest)
     return not matches_any(target.vc.window_passes, gvk.group, gvk.kind)
-
-
-def _with_mark(translated: HostObject, mark: str) -> HostObject:
-    metadata = translated.obj["metadata"]
-    annotations = {**(metadata.get("annotations") or {}), APPLIED_ANNOTATION: mark}
-    obj = {**translated.obj, "metadata": {**metadata, "annotations": annotations}}
-    return replace(translated, obj=obj)
 
 
 TAKES_CHANGES = ConditionType(
