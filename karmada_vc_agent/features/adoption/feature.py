@@ -12,6 +12,7 @@ from karmada_vc_agent.kube.controller import itself
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import InvalidError, UnreadableError
 from karmada_vc_agent.kube.transport import check_version
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.core import LabelledPod
 from karmada_vc_agent.model.objects import (
     Object,
@@ -26,15 +27,6 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.model.user_text import listed
 from karmada_vc_agent.model.virtual_cluster import LabelSelector
-from karmada_vc_agent.model.vocabulary import (
-    CLUSTER_LABEL,
-    DAEMON_SET,
-    DEPLOYMENT,
-    KEPT_PLACEMENT_ANNOTATION,
-    NAMESPACE_LABEL,
-    POD,
-    STATEFUL_SET,
-)
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.parts import ConditionSpec, Feature
 from karmada_vc_agent.translation.kind_policy import pod_specs
@@ -43,13 +35,12 @@ from karmada_vc_agent.work.manifests import ReportedObjects
 _PLACEMENT = ("nodeSelector", "affinity", "tolerations")
 _FINISHED = ("Succeeded", "Failed")
 
-
 PODS_TO_REPLACE = frozenset(
     (
-        POD,
-        DEPLOYMENT,
-        STATEFUL_SET,
-        DAEMON_SET,
+        vocabulary.POD,
+        vocabulary.DEPLOYMENT,
+        vocabulary.STATEFUL_SET,
+        vocabulary.DAEMON_SET,
         vocabulary.JOB,
     )
 )
@@ -59,8 +50,8 @@ others, such as a CronJob, stay whatever changes."""
 
 def may_keep(live: Object) -> bool:
     """Return whether an object is being adopted, or was, and was not placed since."""
-    is_ours = CLUSTER_LABEL in labels_of(live)
-    is_kept = KEPT_PLACEMENT_ANNOTATION in annotations_of(live)
+    is_ours = vocabulary.CLUSTER_LABEL in labels_of(live)
+    is_kept = vocabulary.KEPT_PLACEMENT_ANNOTATION in annotations_of(live)
     return gvk_of(live).group_kind in PODS_TO_REPLACE and (is_kept or not is_ours)
 
 
@@ -77,18 +68,18 @@ def with_placement_of(live: Object, desired: Object) -> Object | None:
                 ours.spec[field] = copy_object(theirs.spec[field])
     if not differs:
         return None
-    metadata_map(kept, "annotations")[KEPT_PLACEMENT_ANNOTATION] = "true"
+    metadata_map(kept, "annotations")[vocabulary.KEPT_PLACEMENT_ANNOTATION] = "true"
     return kept
 
 
 def without_mark(desired: Object) -> Object:
     """Return an object that is placed as desired, without the mark of one that is not."""
-    return drop(desired, "metadata", "annotations", KEPT_PLACEMENT_ANNOTATION)
+    return drop(desired, "metadata", "annotations", vocabulary.KEPT_PLACEMENT_ANNOTATION)
 
 
 def pods_of(live: Object, pods: Iterable[Object]) -> list[Object]:
     """Return the pods of a workload among those of its namespace that are to stay and run."""
-    if gvk_of(live).group_kind == POD:
+    if gvk_of(live).group_kind == vocabulary.POD:
         own = [live]
     else:
         try:
@@ -112,9 +103,9 @@ def run_in_place(
     Else it creates pods in any case, which must select these nodes.
     """
     kind, required = gvk_of(live).group_kind, 0
-    if kind == DAEMON_SET:
+    if kind == vocabulary.DAEMON_SET:
         required = int(dig(live, "status", "desiredNumberScheduled") or 0)
-    elif kind in (DEPLOYMENT, STATEFUL_SET):
+    elif kind in (vocabulary.DEPLOYMENT, vocabulary.STATEFUL_SET):
         replicas = dig(desired, "spec", "replicas")
         required = replicas if isinstance(replicas, int) else 1
     nodes = [dig(pod, "spec", "nodeName") or "" for pod in pods]
@@ -147,18 +138,18 @@ class Adoptions:
 
         desired: merged, retained, and with placement asserted.
         """
-        cluster, key = labels_of(desired).get(CLUSTER_LABEL, ""), key_of(desired)
+        cluster, key = labels_of(desired).get(vocabulary.CLUSTER_LABEL, ""), key_of(desired)
         kept = await self._keep(resource, desired, live, as_user) if may_keep(live) else None
         if kept is None:
             self._kept.settled(cluster, key)
             return without_mark(desired), False
-        virtual = labels_of(desired).get(NAMESPACE_LABEL, "")
+        virtual = labels_of(desired).get(vocabulary.NAMESPACE_LABEL, "")
         self._kept.note(cluster, key, f"{key.gvk.kind} {virtual}/{key.name}")
         return kept, True
 
     def gone(self, desired: Object) -> None:
         """Take note of an object that is removed or released."""
-        self._kept.settled(labels_of(desired).get(CLUSTER_LABEL, ""), key_of(desired))
+        self._kept.settled(labels_of(desired).get(vocabulary.CLUSTER_LABEL, ""), key_of(desired))
 
     async def _keep(
         self, resource: Resource, desired: Object, live: Object, as_user: str
@@ -167,7 +158,7 @@ class Adoptions:
         listed = await self._pods_in(key.namespace) if kept is not None else None
         if kept is None or listed is None:
             return None
-        owns = partial(self._owns_node, labels_of(desired).get(CLUSTER_LABEL, ""))
+        owns = partial(self._owns_node, labels_of(desired).get(vocabulary.CLUSTER_LABEL, ""))
         if not run_in_place(live, desired, pods_of(live, listed), owns):
             return None
         # Only the host knows whether a manifest says the same as what it has, defaults included.
@@ -176,7 +167,7 @@ class Adoptions:
             answer = await self._host.replace(path, kept, as_user, _DRY_RUN)
         except InvalidError:
             return None
-        pods = ("spec",) if key.gvk.group_kind == POD else ("spec", "template")
+        pods = ("spec",) if key.gvk.group_kind == vocabulary.POD else ("spec", "template")
         if dig(answer, *pods) != dig(live, *pods):
             return None
         says_the_same = (

@@ -18,14 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from karmada_vc_agent.cluster.lease import AgentCondition
-from karmada_vc_agent.kube.certificates import (
-    SIGNING_REQUESTS_PATH,
-    Certificate,
-    new_request,
-    read_certificate,
-    request_refusal,
-    signing_request,
-)
+from karmada_vc_agent.kube import certificates
+from karmada_vc_agent.kube.certificates import SIGNING_REQUESTS_PATH, read_certificate
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
 from karmada_vc_agent.kube.errors import ApiError, KubeError, NotFoundError, PageError
@@ -133,7 +127,7 @@ class _Stored(NamedTuple):
     store: FileStore | SecretStore
     content: bytes
     user: str
-    certificate: Certificate
+    certificate: certificates.Certificate
 
 
 @dataclass(slots=True)
@@ -233,7 +227,7 @@ class CertificateController:
 
     async def _send_request(self, stored: _Stored) -> Requeue:
         """Request a new certificate from the hub with the lifetime of the old one."""
-        key, request = new_request(stored.certificate.subject)
+        key, request = certificates.new_request(stored.certificate.subject)
         stem = stored.user if _NAME.fullmatch(stored.user) else "karmada-vc-agent"
         name = f"{stem}-{random_suffix()}"
         _log.info(
@@ -242,10 +236,9 @@ class CertificateController:
         )
         # Before it is sent: if the answer is lost it may have arrived, and is then polled.
         self._request = _SigningRequest(name, key)
+        body = certificates.signing_request(name, request, stored.certificate.lifetime_s)
         try:
-            await self._hub.create(
-                SIGNING_REQUESTS_PATH, signing_request(name, request, stored.certificate.lifetime_s)
-            )
+            await self._hub.create(SIGNING_REQUESTS_PATH, body)
         except ApiError as error:
             if not isinstance(error, PageError):
                 self._request = None
@@ -261,7 +254,7 @@ class CertificateController:
         if certificate := dig(answer, "status", "certificate"):
             chain = base64.b64decode(certificate, validate=True)
             return await self._keep(stored, chain, request.key)
-        if reason := request_refusal(answer):
+        if reason := certificates.request_refusal(answer):
             self._renewed.fail("RequestRefused", _REFUSED.format(reason) + _ends(stored[0]))
             return self._begin_again(request, reason)
         request.polls += 1

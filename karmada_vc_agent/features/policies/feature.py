@@ -13,20 +13,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from karmada_vc_agent.access import admission
-from karmada_vc_agent.access.admission import (
-    GROUP,
-    MUTATING,
-    VALIDATING,
-    PolicyOwner,
-    desired_policies,
-    differing_networks,
-    gaps_of,
-    is_about_placement,
-    is_as_wanted,
-    owner_of,
-    resource_of,
-    served_versions,
-)
+from karmada_vc_agent.access.admission import GROUP, MUTATING, VALIDATING, PolicyOwner
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
 from karmada_vc_agent.cluster.virtual_clusters import claim_of
 from karmada_vc_agent.kube.client import ApiClient
@@ -379,7 +366,7 @@ class PolicyStatusController:
     async def reconcile(self, _: str) -> Requeue:
         """Read the policies and check which are in effect. Raises KubeError, RetryError."""
         served = await self._discovery.refresh(DISCOVERY_MAX_AGE_S)
-        versions = served_versions(served)
+        versions = admission.served_versions(served)
         if self._claims.is_empty() and all(map(self._stays_away, self._virtual_clusters)):
             self._state.settle()  # there is nothing to protect, and will be nothing
             return Requeue(INTERVAL_S)
@@ -413,8 +400,8 @@ class PolicyStatusController:
 
     def _report(self, problems: list[PolicyProblem], in_effect: set[str]) -> None:
         """Compose the conditions; log and report each new problem."""
-        placement = [p for p in problems if not p.policy or is_about_placement(p.policy)]
-        rights = [p for p in problems if not p.policy or not is_about_placement(p.policy)]
+        placement = [p for p in problems if not p.policy or admission.is_about_placement(p.policy)]
+        rights = [p for p in problems if not p.policy or not admission.is_about_placement(p.policy)]
         layers = [VALIDATING] if self._owner.placement_policy in in_effect else []
         layers += [MUTATING] if self._owner.selector_policy in in_effect else []
         layers += [POD_NODE_SELECTOR] if self._is_plugin_on else []
@@ -456,13 +443,12 @@ class PolicyStatusController:
             self._seen, self._changed_at = seen, self._clock.monotonic()
         if not live and not self._config.install_policies:
             return [_DISABLED], False
-        confines = resource_of(served, desired_policies(self._owner, versions)[0]).path(
-            name=self._owner.confines_policy
-        )
-        owner = owner_of(live.get(confines) or {})
+        first, *_ = admission.desired_policies(self._owner, versions)
+        confines = admission.resource_of(served, first).path(name=self._owner.confines_policy)
+        owner = admission.owner_of(live.get(confines) or {})
         problems = []
-        for policy in desired_policies(owner or self._owner, versions):
-            path = resource_of(served, policy).path(name=policy["metadata"]["name"])
+        for policy in admission.desired_policies(owner or self._owner, versions):
+            path = admission.resource_of(served, policy).path(name=policy["metadata"]["name"])
             if (problem := _difference(policy, live.get(path))) is not None:
                 problems.append(problem)
         if owner is not None:
@@ -470,8 +456,8 @@ class PolicyStatusController:
             user = await own_user_name(self._host)
             tenancy, pod_cidrs = self._config.tenancy, self._config.pod_cidrs
             lacking = (
-                *gaps_of(owner, user, self._virtual_clusters, tenancy),
-                *differing_networks(owner, tenancy, pod_cidrs),
+                *admission.gaps_of(owner, user, self._virtual_clusters, tenancy),
+                *admission.differing_networks(owner, tenancy, pod_cidrs),
             )
             texts = (f"the policies {what}: {_JOIN}" for what in lacking)
             problems += (PolicyProblem("PoliciesOutdated", t, owner.confines_policy) for t in texts)
@@ -481,8 +467,8 @@ class PolicyStatusController:
         """Return the live policies by path, and watch them."""
         live = {}
         with_gateway = replace(self._owner, gateway="gateway")  # for the name of its policy, too
-        for policy in desired_policies(with_gateway, versions):
-            resource = resource_of(served, policy)
+        for policy in admission.desired_policies(with_gateway, versions):
+            resource = admission.resource_of(served, policy)
             path = resource.path(name=policy["metadata"]["name"])
             try:
                 live[path] = await self._host.get(path)
@@ -502,7 +488,7 @@ def _difference(desired: Object, live: Object | None) -> PolicyProblem | None:
     if labels_of(live).get(AGENT_LABEL) != labels_of(desired)[AGENT_LABEL]:
         text = f"{policy} was not created by join: delete it, and {_JOIN}"
         return PolicyProblem("ForeignPolicy", text, name)
-    if not is_as_wanted(desired, live):
+    if not admission.is_as_wanted(desired, live):
         text = f"{policy} was changed and may be weaker: {_JOIN}"
         return PolicyProblem("PolicyChanged", text, name)
     return None

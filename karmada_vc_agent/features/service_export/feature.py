@@ -44,13 +44,7 @@ from karmada_vc_agent.model.virtual_cluster import (
     VirtualNamespace,
 )
 from karmada_vc_agent.model.virtual_cluster import SERVICE_EXPORT as SERVICE_EXPORT_SWITCH
-from karmada_vc_agent.model.vocabulary import (
-    MADE_BY_KARMADA,
-    SLICE_MANAGED_BY_LABEL,
-    execution_namespace,
-    is_report,
-    work_name,
-)
+from karmada_vc_agent.model.vocabulary import MADE_BY_KARMADA, SLICE_MANAGED_BY_LABEL
 from karmada_vc_agent.runner.common import FEW_WORKERS, cluster_of_key
 from karmada_vc_agent.runner.parts import Feature, Parts
 from karmada_vc_agent.translation.restore import restore
@@ -94,7 +88,7 @@ REPORTERS = (SERVICE_EXPORT_REPORTER, MULTI_CLUSTER_SERVICE_REPORTER)
 
 def reported_services(work: Object) -> set[tuple[str, str]]:
     """Return (namespace, name) of the Services that a report is about, in virtual names."""
-    if not is_report(work):
+    if not vocabulary.is_report(work):
         return set()
     return {service for reporter in REPORTERS for service in _labelled(reporter, work)}
 
@@ -341,12 +335,12 @@ class EndpointSliceController:
         """Write the report of one slice; return its name."""
         virtual = prune(restore(endpoint_slice, self._context_for(vc, "")))
         meta = virtual["metadata"]
-        name = work_name("EndpointSlice", meta["name"], meta["namespace"])
+        name = vocabulary.work_name("EndpointSlice", meta["name"], meta["namespace"])
         existing = self._works.get(vc.name, name)
-        if existing is not None and not is_report(existing):
+        if existing is not None and not vocabulary.is_report(existing):
             return name  # a Work that contains a slice of this name; Karmada would break it
         uid = endpoint_slice["metadata"]["uid"]
-        work = report_of(virtual, uid, execution_namespace(vc.name), existing, requested)
+        work = report_of(virtual, uid, vocabulary.execution_namespace(vc.name), existing, requested)
         silent = [reporter for reporter in self._reporters if reporter not in requested]
         await self._write(existing, without_reporters(work, silent))
         return name
