@@ -68,10 +68,9 @@ def _key_of(pod: Pod) -> PodKey:
 class Evictions:
     """Selects and evicts those that `onNodeLeave: Evict` is about; its keys are such pods.
 
-    It decides by what is so now: no restart forgets one. A pod that selects the nodes of its
-    virtual cluster got onto one of them: where its node is none of them, that one left. Pods that
-    never selected them, as in an adopted namespace, were not placed like this, and a node that an
-    older virtual cluster selects as well did not leave.
+    A pod that selects the nodes of its virtual cluster got onto one of them: where its node is none
+    of them now, that one left. Pods that never selected them, as in an adopted namespace, were not
+    placed like this, and a node that an older virtual cluster selects as well did not leave.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -143,7 +142,9 @@ class Evictions:
         self, key: PodKey, left: _LeftPod, vc: VirtualCluster, cluster: Object
     ) -> None:
         """Evict a pod if host and agent agree on it. Raises KubeError."""
-        path = _PODS.path(*key)
+        path, claim = _PODS.path(*key), self._claims.on(key[0])
+        # Its name on the hub; that of its node is the host's own.
+        name = f"{claim.namespace if claim is not None else key[0]}/{key[1]}"
         try:
             node = await self._host.get(f"/api/v1/nodes/{left.node}")
             pod = await self._host.get(path)
@@ -157,18 +158,13 @@ class Evictions:
         except TooManyRequestsError as error:
             if not left.is_held:
                 left.is_held = True
-                whose = f'whose node left virtual cluster "{vc.name}"'
-                text = f"cannot evict pod {self._named(key)}, {whose}: {error}"
+                text = (
+                    f'cannot evict pod {name}, whose node left virtual cluster "{vc.name}": {error}'
+                )
                 self._recorder.record(EVICTIONS, cluster, WARNING, "PodEvictionHeld", text)
             raise
-        text = f'evicted pod {self._named(key)}: its node left virtual cluster "{vc.name}"'
+        text = f'evicted pod {name}: its node left virtual cluster "{vc.name}"'
         self._recorder.record(EVICTIONS, cluster, NORMAL, "PodEvicted", text)
-
-    def _named(self, key: PodKey) -> str:
-        """Return the name of a pod on the hub; that of its node is the host's own."""
-        claim = self._claims.on(key[0])
-        namespace = claim.namespace if claim is not None else key[0]
-        return f"{namespace}/{key[1]}"
 
 
 def _is_evictable(pod: Object, left: _LeftPod) -> bool:
@@ -205,10 +201,7 @@ def setup_evictions(parts: Parts) -> ControllerSpec[PodKey]:
 
 ESCAPES = "escape-detector"
 SETTLES_S = 1.0
-"""A kubelet rejects a pod at once if its selector does not match the node.
-
-A new label may arrive after the pod; what remains after this time has escaped. Reported within 5 s.
-"""
+"""A new label may arrive after the pod, and kubelets reject pods whose selector does not match."""
 _LEFT_ALONE = "the agent leaves it alone: delete the pod, or return its node to the group"
 
 
@@ -280,7 +273,7 @@ class EscapeDetector:
         """Report a pod if it has escaped, and forget it otherwise."""
         pod = self._stores.pods.get(*key)
         claim = self._foreign(pod) if pod is not None else None
-        if pod is None or claim is None or not self._is_running(pod, key):
+        if pod is None or claim is None or self._is_ending(pod):
             self.escapes.pop(key, None)
             return
         escape = claim.cluster, pod.metadata.uid, pod.spec.node_name
@@ -304,11 +297,11 @@ class EscapeDetector:
         if about is not None:
             self._events.warn(ESCAPES, about, manifest, claim.cluster, "PodEscaped", text)
 
-    def _is_running(self, pod: Pod, key: PodKey) -> bool:
-        """Return whether it runs and is not being deleted; a reported one counts until it ends."""
+    def _is_ending(self, pod: Pod) -> bool:
+        """Return whether it runs no more, or is being deleted; a reported one counts until then."""
         if self._stores.nodes.get("", pod.spec.node_name) is None:
-            return False  # a deleted node runs nothing
-        return key in self.escapes or pod.metadata.deletion_timestamp is None
+            return True  # a deleted node runs nothing
+        return pod.metadata.deletion_timestamp is not None and _key_of(pod) not in self.escapes
 
 
 def setup_detector(parts: Parts) -> ControllerSpec[PodKey]:

@@ -1,8 +1,8 @@
 """VirtualCluster objects: read, cached, and served through the registry."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 from karmada_vc_agent.access.admission import group_labels
@@ -53,10 +53,11 @@ def is_for(agent: str, metadata: Mapping[str, Any]) -> bool:
 
 @dataclass(slots=True)
 class Definition:
-    """A VirtualCluster object as it was read by a config.
+    """A VirtualCluster object as it was read.
 
     virtual_cluster: None where it can be none; `problem` is why then. status: as the server has it.
-    is_taken: it is served, unless `refused`. waits_for: what its deletion waits for.
+    taken_by: the settings that it is served by, unless it is `refused`; None = not taken yet.
+    waits_for: what its deletion waits for.
     """
 
     name: str
@@ -65,10 +66,9 @@ class Definition:
     is_deleting: bool
     spec: Object
     status: Object
-    config: AgentConfig
     virtual_cluster: VirtualCluster | None = None
     problem: str = ""
-    is_taken: bool = False
+    taken_by: AgentConfig | None = None
     refused: str = ""
     waits_for: str = ""
 
@@ -84,7 +84,7 @@ class Definition:
 
     def use(self, config: AgentConfig) -> None:
         """Read the spec with the settings of the agent as its defaults, as of the settings file."""
-        self.config, self.virtual_cluster, self.problem = config, None, ""
+        self.virtual_cluster, self.problem = None, ""
         given = {key: value for key, value in self.spec.items() if key != "deletionPolicy"}
         common = {each.key: getattr(config.bounds, each.name) for each in settings_of(Bounds)}
         bounds = common | (given.get("bounds") or {})
@@ -100,7 +100,7 @@ class Definition:
 def read(body: Object, config: AgentConfig) -> Definition:
     """Return an object as it is read with the settings of the agent as its defaults."""
     name, spec, status = body["metadata"]["name"], body.get("spec"), body.get("status")
-    definition = Definition(name, *_version(body), spec or {}, status or {}, config)
+    definition = Definition(name, *_version(body), spec or {}, status or {})
     definition.use(config)
     return definition
 
@@ -203,13 +203,12 @@ class Definitions:
         definition, config = self.of(name), self._live.config
         if definition is None:
             return None
-        if definition.is_taken and definition.config is config and not definition.refusal:
+        if definition.taken_by is config and not definition.refusal:
             return definition
-        if definition.config is not config:
-            definition.use(config)
-        vc, definition.is_taken = definition.virtual_cluster, True
+        definition.use(config)
+        vc, definition.taken_by = definition.virtual_cluster, config
         refused = await self._forbids(vc) if vc is not None else ""
-        if self.of(name) is not definition or definition.config is not config:
+        if self.of(name) is not definition:
             return self.of(name)  # it changed meanwhile, and is due again
         definition.refused = refused
         if vc is not None and not refused:
@@ -254,36 +253,31 @@ class Definitions:
 class ObjectsStart:
     """The source of what objects describe, filled before they are watched.
 
+    So nothing counts as deleted before it is watched, and a removal continues as it began.
     preserved: those whose removal an earlier process may have begun, while the objects of their
     Works stay.
     """
 
     source: VirtualClusterSource
-    preserved: frozenset[str] = field(default_factory=frozenset)
+    preserved: Collection[str] = ()
     reads = "list VirtualCluster objects on the host"
 
     async def read(self, host: ApiClient, live: LiveSettings, state: AgentState) -> None:
-        """Fill the source with what was in use when the last process ended. Raises KubeError.
-
-        So that nothing counts as deleted before it is watched, and a removal continues as it began.
-        """
+        """Fill the source with what was in use when the last process ended. Raises KubeError."""
         definitions = await definitions_on(host, live.config)
         if definitions is None:
-            _log.warning(
-                "Waiting for the CRD of VirtualCluster objects; apply manifests/base/crd.yaml"
-            )
-        used = [each for each in definitions or () if _was_in_use(each, state)]
-        self.source.replace_all([vc for each in used if (vc := each.virtual_cluster) is not None])
-        self.preserved = frozenset(
-            each.name for each in used if each.is_deleting and each.is_preserved
-        )
-
-
-def _was_in_use(definition: Definition, state: AgentState) -> bool:
-    """Return whether it was served; the phase of a new one may not be written yet."""
-    phase = definition.status.get("phase")
-    was_served = phase != "Refused" if phase else state.cluster(definition.name) is not None
-    return was_served and definition.virtual_cluster is not None
+            text = "Waiting for the CRD of VirtualCluster objects; apply manifests/base/crd.yaml"
+            _log.warning(text)
+        used: dict[str, VirtualCluster] = {}
+        for each in definitions or ():
+            phase = each.status.get("phase")
+            # The phase of a new one may not be written yet.
+            was_served = phase != "Refused" if phase else state.cluster(each.name) is not None
+            if was_served and each.virtual_cluster is not None:
+                used[each.name] = each.virtual_cluster
+        self.source.replace_all(list(used.values()))
+        ending = (each for each in definitions or () if each.is_deleting and each.is_preserved)
+        self.preserved = used.keys() & {each.name for each in ending}
 
 
 def start(sources: VirtualClusterSources, config: AgentConfig) -> ObjectsStart | None:
