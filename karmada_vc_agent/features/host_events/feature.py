@@ -5,9 +5,9 @@ namespace, and only about an object that a manifest made, or that is made for su
 the Work and the template of this manifest, and nothing else. Names of nodes stay in its text; those
 of other virtual clusters' nodes and namespaces, and how many nodes the host has, are left out.
 
-A host may have millions of Events, with texts and names as long as etcd stores. What is not taken
-is dropped as it is decoded, for pages of a list are in memory until its end; what waits is cut. All
-that is remembered is bounded for each virtual cluster, and each has a budget of its own.
+A host may have millions of Events, with texts and names as long as etcd stores. Each is passed on
+as it is decoded, for pages of a list are in memory until its end; what waits is cut. All that is
+remembered is bounded for each virtual cluster, and each has a budget of its own.
 
 Several events are one series if they say the same of objects that one manifest made, as those of
 the pods of a Deployment do.
@@ -17,29 +17,23 @@ import asyncio
 import hashlib
 import re
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import msgspec
 from cachetools import LRUCache
 from msgspec import Struct
 
 from karmada_vc_agent.cluster.virtual_clusters import Claim
-from karmada_vc_agent.kube.codec import StructCodec, Unreadable
-from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue
+from karmada_vc_agent.kube.codec import StructCodec
+from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue, Signal, itself
 from karmada_vc_agent.kube.errors import FORBIDDEN_S
 from karmada_vc_agent.kube.events import Series
 from karmada_vc_agent.kube.flows import TokenBucket
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.objects import (
-    Object,
-    annotations_of,
-    key_of,
-    parse_api_version,
-)
+from karmada_vc_agent.model.objects import Object, annotations_of, key_of, parse_api_version
 from karmada_vc_agent.model.user_text import cut_words, one_line
 from karmada_vc_agent.model.virtual_cluster import HOST_EVENTS, VirtualCluster
 from karmada_vc_agent.model.vocabulary import TEMPLATE_UID_ANNOTATION
@@ -104,41 +98,20 @@ EVENTS_PATH = "/api/v1/events"
 WARNINGS = {"fieldSelector": "type=Warning"}
 
 
-class FilteringCodec(Codec[HostEvent]):
-    """Decodes Events, and leaves out those that `takes` rejects."""
+class PassingCodec(StructCodec[HostEvent]):
+    """Passes on each Event that is listed or changes, and keeps none of it."""
 
-    def __init__(self, takes: Callable[[HostEvent], bool]) -> None:
+    def __init__(self, occurred: Callable[[HostEvent], None]) -> None:
         super().__init__(HostEvent)
-        self._takes = takes
+        self._occurred = occurred
 
-    def _decode(self, content: bytes, read: Any) -> tuple[HostEvent | None, Unreadable | None]:
-        event, fault = super()._decode(content, read)
-        return event if event is not None and self._takes(event) else None, fault
+    def trim(self, obj: HostEvent) -> HostEvent:
+        """Pass on an event; return what is kept in place of all of them."""
+        self._occurred(obj)
+        return _NOTHING
 
 
-class PassingStore(Store[HostEvent]):
-    """Notifies its handlers of each event, and stores none."""
-
-    def apply(self, obj: HostEvent) -> None:
-        """Notify of an event from the watch."""
-        self._notify(None, obj)
-
-    def doubt(self, unreadable: Unreadable) -> None:
-        """Do nothing: an event that cannot be read reports nothing."""
-
-    def replace_all(
-        self,
-        objects: Iterable[HostEvent],
-        version: str = "",
-        unreadable: Sequence[Unreadable] = (),
-        *,
-        is_back: bool = False,
-    ) -> None:
-        """Notify of all that is listed."""
-        del unreadable
-        super().replace_all((), version, is_back=is_back)
-        for event in objects:
-            self._notify(None, event)
+_NOTHING = HostEvent(_EventMeta())
 
 
 WAITING_OF_ONE = 500
@@ -334,9 +307,8 @@ class _Share:
     def counted(self, event: HostEvent, now_s: float, now: str, *identity: str) -> _Tally:
         """Count an event in a series, by what distinguishes that; return it."""
         name = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:16]
-        tally = self.of_event[event.metadata.uid] = self.series.setdefault(
-            name, _Tally(name, now_s)
-        )
+        tally = self.series.setdefault(name, _Tally(name, now_s))
+        self.of_event[event.metadata.uid] = tally
         tally.note(event, now)
         return tally
 
@@ -354,30 +326,26 @@ class HostEvents:
         self._context_for = works.contexts.context_for
         self._events = works.events
         self._clock = common.clock
+        self.occurred: Signal[[EventKey]] = Signal()
         self._shares: defaultdict[str, _Share] = common.scopes.keep_each(
             lambda: _Share(self._clock.monotonic)
         )
 
     # --- keys ---------------------------------------------------------------------------------
 
-    def takes(self, event: HostEvent) -> bool:
-        """Return whether to handle an event at all; called once for each that is decoded."""
+    def seen(self, event: HostEvent) -> None:
+        """Have an event wait, in its latest state, if it is to be handled at all."""
         claim, about = self._claim_on(event.metadata.namespace), event.involved_object
         if claim is None or event.type != "Warning" or not is_reason(event.reason):
-            return False
+            return
         texts = (about.api_version, about.kind, about.name, about.uid)
         if not about.name or any(len(text) > NAME_AT_MOST for text in texts):
-            return False
-        return self._shares[claim.cluster].taken.try_take()
-
-    def keys_of_event(self, _old: HostEvent | None, new: HostEvent | None) -> Iterator[EventKey]:
-        """Yield the key of an event that occurred, and have it wait, in its latest state."""
-        claim = self._claim_on(new.metadata.namespace) if new is not None else None
-        if new is not None and claim is not None:
-            waiting, name = self._shares[claim.cluster].waiting, _name_of(new)
-            if name in waiting or len(waiting) < WAITING_OF_ONE:
-                waiting[name] = new
-                yield claim.cluster, *name
+            return
+        share, name = self._shares[claim.cluster], (event.metadata.namespace, event.metadata.name)
+        has_space = name in share.waiting or len(share.waiting) < WAITING_OF_ONE
+        if share.taken.try_take() and has_space:
+            share.waiting[name] = event
+            self.occurred.emit((claim.cluster, *name))
 
     def _claim_on(self, namespace: str) -> Claim | None:
         claim = self._stores.claims.holder_of(namespace)
@@ -421,8 +389,7 @@ class HostEvents:
         uid = annotations_of(manifest).get(TEMPLATE_UID_ANNOTATION)
         (group, _, kind), namespace, name = key_of(manifest)
         identity = (id_of_work(work), group, kind, namespace, name, str(uid or ""))
-        now_s = self._clock.monotonic()
-        now = self._clock.now()
+        now_s, now = self._clock.monotonic(), self._clock.now()
         tally = share.counted(event, now_s, now, *identity, event.reason, failure)
         series, wait_s = tally.series, tally.wait_s(now_s)
         if series.count == tally.recorded:
@@ -451,9 +418,7 @@ class HostEvents:
         gvk = parse_api_version(involved.api_version, involved.kind)
         resource = await self._find_on_host(gvk)
         claim = self._claim_on(event.metadata.namespace)
-        if resource is None or not resource.namespaced:
-            return None
-        if claim is None or claim.cluster != cluster:
+        if claim is None or claim.cluster != cluster or not (resource and resource.namespaced):
             return None
         place = Place(cluster, event.metadata.namespace, claim.namespace)
         origin = await self._owners.origin(place, resource, involved.name, involved.uid)
@@ -465,17 +430,13 @@ class HostEvents:
         return (origin.root, work, manifest) if manifest is not None else None
 
 
-def _name_of(event: HostEvent) -> EventName:
-    return event.metadata.namespace, event.metadata.name
-
-
 def setup(parts: Parts) -> ControllerSpec[EventKey]:
     """Declare the controller."""
     common, stores = parts.common, parts.common.stores
     mirror = HostEvents(parts)
-    store = PassingStore(FilteringCodec(mirror.takes))
+    codec = PassingCodec(mirror.seen)
     reflector = Reflector(
-        common.clients.host, EVENTS_PATH, store.codec, store, WARNINGS, forbidden_s=FORBIDDEN_S
+        common.clients.host, EVENTS_PATH, codec, Store(codec), WARNINGS, forbidden_s=FORBIDDEN_S
     )
 
     async def watch() -> None:
@@ -490,7 +451,7 @@ def setup(parts: Parts) -> ControllerSpec[EventKey]:
         mirror.reconcile,
         FEW_WORKERS,
         switch=HOST_EVENTS,
-        sources=(Enqueues(store.add_handler, mirror.keys_of_event, SETTLES_S),),
+        sources=(Enqueues(mirror.occurred.subscribe, itself, SETTLES_S),),
         runs={"host events": watch},
     )
 
