@@ -46,11 +46,14 @@ STALLED_AFTER_S = 10.0
 
 
 class Divisions(NamespaceShares):
-    """The state of each division: what it waits for; a long wait is a stall."""
+    """The state of each division; a long wait is a stall.
+
+    waiting: what it waits for, and since when, of each virtual cluster whose quota was checked.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._waiting: dict[str, tuple[Pending | None, float]] = {}
+        self.waiting: dict[str, tuple[Pending | None, float]] = {}
         self._shown: dict[str, Pending | None] = {}
         self._new: dict[str, dict[str, asyncio.Event]] = {}
 
@@ -60,16 +63,16 @@ class Divisions(NamespaceShares):
         While it waits for the same reason in one of the namespaces of before, it is the same wait,
         however many others are added: a busy hub adds some all the time.
         """
-        before, since = self._waiting.get(cluster, (None, 0.0))
+        before, since = self.waiting.get(cluster, (None, 0.0))
         is_same = before is not None and pending is not None and before.overlaps(pending)
-        self._waiting[cluster] = (pending, since if is_same else self._clock())
+        self.waiting[cluster] = (pending, since if is_same else self._clock())
         stalled, shown = self.stalled(cluster), self._shown.get(cluster)
         self._shown[cluster] = stalled
         return stalled != shown
 
     def forget(self, cluster: str) -> None:
         """Forget a virtual cluster that has no quota any more, or is not served."""
-        self._waiting.pop(cluster, None)
+        self.waiting.pop(cluster, None)
         self._shown.pop(cluster, None)
         self.settle(cluster, tuple(self._new.get(cluster, ())))
 
@@ -95,12 +98,8 @@ class Divisions(NamespaceShares):
 
     def stalled(self, cluster: str) -> Pending | None:
         """Return what a division has been waiting for too long, or None."""
-        pending, since = self._waiting.get(cluster, (None, 0.0))
+        pending, since = self.waiting.get(cluster, (None, 0.0))
         return pending if self._clock() - since >= STALLED_AFTER_S else None
-
-    def all(self) -> dict[str, bool]:
-        """Return checked virtual cluster -> whether the division of its quota is stalled."""
-        return {cluster: self.stalled(cluster) is not None for cluster in self._waiting}
 
 
 _log = logging.getLogger(__name__)
@@ -181,10 +180,10 @@ class QuotaController:
         }
         requested, rolling = self._requested(vc)
         shares = {ns: share_of(each, requested[ns], rolling[ns]) for ns, each in quotas.items()}
-        claimed = filter(self._is_claimed, self._claims.of(name).values())
-        missing = set(claimed) - shares.keys()
-        kept = [namespace for namespace in shares if not self._may_write(namespace)]
-        total = left_of(amounts_of(vc.quota), [shares.pop(namespace) for namespace in kept])
+        missing = set(filter(self._is_claimed, self._claims.of(name).values())) - shares.keys()
+        held = {ns for ns in shares if hold_of(self._claims.store.get("", ns)) is not None}
+        kept = [shares.pop(ns) for ns in quotas if ns in held or not self._is_claimed(ns)]
+        total = left_of(amounts_of(vc.quota), kept)
         targets = divide(total, shares)
         is_settled = partial(is_enforced, total)
         self._divisions.settle(name, [ns for ns in shares if is_settled(shares[ns], targets[ns])])
@@ -200,21 +199,14 @@ class QuotaController:
         """Return whether a host namespace is claimed, and neither released nor being deleted."""
         return self._claims.phase(namespace) is Phase.CLAIMED
 
-    def _may_write(self, namespace: str) -> bool:
-        """Return whether the share of a namespace may change: it is claimed, and not held."""
-        is_held = hold_of(self._claims.store.get("", namespace)) is not None
-        return self._is_claimed(namespace) and not is_held
-
     async def _write(self, vc: VirtualCluster, quota: Object, hard: Mapping[str, int]) -> None:
         namespace = quota["metadata"]["namespace"]
         quantities = quantities_of(hard)
         extra = {"virtual_cluster": vc.name, "namespace": namespace, "hard": str(quantities)}
         _log.debug("Writing quota", extra=extra)
-        spec = {**(quota.get("spec") or {}), "hard": quantities}
+        body = {**quota, "spec": {**(quota.get("spec") or {}), "hard": quantities}}
         try:
-            answer = await self._host.replace(
-                QUOTAS.path(namespace, QUOTA_NAME), {**quota, "spec": spec}
-            )
+            answer = await self._host.replace(QUOTAS.path(namespace, QUOTA_NAME), body)
         except NotFoundError:
             return  # the namespaces controller recreates it
         store = self._store_of(QUOTAS)
@@ -274,7 +266,7 @@ def quota_divided(common: Common, vc: VirtualCluster) -> Condition | None:
     if not vc.quota:
         return QUOTA_DIVIDED.true("NoQuota", "no quota is configured")
     divisions = common.part(Divisions)
-    if vc.name not in divisions.all():
+    if vc.name not in divisions.waiting:
         return None
     stalled = divisions.stalled(vc.name)
     if stalled is None:
@@ -292,9 +284,9 @@ def _prepare(common: Common) -> None:
     divisions = Divisions(common.clock.monotonic)
 
     def samples() -> Iterator[Sample]:
-        for name, is_stalled in divisions.all().items():
-            if common.stores.clusters.ours(name) is not None:
-                yield Sample("virtual_cluster_quota_stalled", (name,), is_stalled)
+        for name in filter(common.stores.clusters.ours, divisions.waiting):
+            is_stalled = divisions.stalled(name) is not None
+            yield Sample("virtual_cluster_quota_stalled", (name,), is_stalled)
 
     common.provide(divisions)
     common.hooks.shares = divisions

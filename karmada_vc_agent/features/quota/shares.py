@@ -16,10 +16,8 @@ from karmada_vc_agent.model.objects import Object, dig, gvk_of
 
 Amounts = Mapping[str, int]
 
-_REQUESTS, _LIMITS = "requests.", "limits."
 _PODS = ("pods", "count/pods")
 _PLAIN_REQUESTS = ("cpu", "memory", "ephemeral-storage")
-_SURGE = "25%"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +168,11 @@ def requested_by(
     spec = dig(workload, "spec", "template", "spec")
     if not pods or not isinstance(spec, dict):
         return {}, {}
-    one: dict[str, int] = dict.fromkeys(_PODS, 1)
-    for field, prefix in (("requests", _REQUESTS), ("limits", _LIMITS)):
-        for name, amount in _pod_amounts(spec, field, limits).items():
-            one[prefix + name] = amount
-            if field == "requests" and name in _PLAIN_REQUESTS:
-                one[name] = amount
+    requests, limited = (_pod_amounts(spec, field, limits) for field in ("requests", "limits"))
+    one = dict.fromkeys(_PODS, 1)
+    one |= {name: requests[name] for name in _PLAIN_REQUESTS if name in requests}
+    one |= {f"requests.{name}": amount for name, amount in requests.items()}
+    one |= {f"limits.{name}": amount for name, amount in limited.items()}
     return (
         {name: amount * pods for name, amount in one.items()},
         {name: amount * (pods + surge) for name, amount in one.items()},
@@ -232,7 +229,7 @@ def _surge(spec: Object, replicas: int) -> int:
     if not replicas or dig(spec, "strategy", "type") == "Recreate":
         return 0
     surge = dig(spec, "strategy", "rollingUpdate", "maxSurge")
-    surge = _SURGE if surge is None else surge
+    surge = "25%" if surge is None else surge
     if isinstance(surge, str) and surge.endswith("%") and surge[:-1].isdigit():
         return -(-replicas * int(surge[:-1]) // 100)
     return _number(surge, 0)
