@@ -10,7 +10,6 @@ joined by dots; each adds two labels and a finalizer of its own.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
 from typing import NamedTuple
 
 from karmada_vc_agent.cluster.virtual_clusters import claim_of, claims_in
@@ -24,7 +23,7 @@ from karmada_vc_agent.kube.controller import (
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model import vocabulary
+from karmada_vc_agent.model import virtual_cluster, vocabulary
 from karmada_vc_agent.model.objects import (
     GroupKind,
     GroupVersionKind,
@@ -36,14 +35,7 @@ from karmada_vc_agent.model.objects import (
     labels_of,
     maps_at,
 )
-from karmada_vc_agent.model.virtual_cluster import (
-    ENDPOINT_SLICE_COLLECT,
-    MULTI_CLUSTER_SERVICE,
-    HostNamespace,
-    VirtualCluster,
-    VirtualNamespace,
-)
-from karmada_vc_agent.model.virtual_cluster import SERVICE_EXPORT as SERVICE_EXPORT_SWITCH
+from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.model.vocabulary import MADE_BY_KARMADA, SLICE_MANAGED_BY_LABEL
 from karmada_vc_agent.runner.common import FEW_WORKERS, cluster_of_key
 from karmada_vc_agent.runner.parts import Feature, Parts
@@ -59,10 +51,11 @@ _MANAGED_LISTS = (vocabulary.MANAGED_ANNOTATIONS_ANNOTATION, vocabulary.MANAGED_
 class Reporter(NamedTuple):
     """A controller that reports slices, and how it marks its Works.
 
-    kind: of the manifest that requests the reports.
+    switch: by which it is switched off. kind: of the manifest that requests the reports.
     """
 
     name: str
+    switch: str
     kind: GroupKind
     namespace_label: str
     name_label: str
@@ -71,6 +64,7 @@ class Reporter(NamedTuple):
 
 SERVICE_EXPORT_REPORTER = Reporter(
     "ServiceExport",
+    virtual_cluster.SERVICE_EXPORT,
     GroupKind("multicluster.x-k8s.io", "ServiceExport"),
     vocabulary.EXPORT_NAMESPACE_LABEL,
     vocabulary.EXPORT_NAME_LABEL,
@@ -78,6 +72,7 @@ SERVICE_EXPORT_REPORTER = Reporter(
 )
 MULTI_CLUSTER_SERVICE_REPORTER = Reporter(
     "MultiClusterService",
+    virtual_cluster.ENDPOINT_SLICE_COLLECT,
     GroupKind("networking.karmada.io", "MultiClusterService"),
     vocabulary.MULTI_CLUSTER_SERVICE_NAMESPACE_LABEL,
     vocabulary.MULTI_CLUSTER_SERVICE_NAME_LABEL,
@@ -355,12 +350,16 @@ class EndpointSliceController:
             return  # over a bound: only part of it is in memory
         metadata = (existing or work or {})["metadata"]
         path = work_path(metadata["namespace"], metadata["name"] if existing else "")
-        with suppress(NotFoundError):  # the watch will report it and enqueue the Service again
+        try:
             if work is None:
                 await self._hub.delete_same(path, existing or {})
             else:
                 write = self._hub.replace if existing else self._hub.create
                 self._accept(await write(path, work))
+        except NotFoundError:
+            if existing is None:
+                raise
+            # Else the watch will report it and enqueue the Service again.
 
     def _accept(self, work: Object) -> None:
         """Store a written Work and notify immediately: execution has a condition to write."""
@@ -383,12 +382,8 @@ def _service_of(endpoint_slice: Object) -> Iterable[str]:
 def setup(parts: Parts) -> ControllerSpec[ServiceKey] | None:
     """Declare the controller, by Karmada's name; None where both its switches are off."""
     common = parts.common
-    is_multi = common.gates[MULTI_CLUSTER_SERVICE]
-    switches = [
-        (SERVICE_EXPORT_SWITCH, SERVICE_EXPORT_REPORTER, True),
-        (ENDPOINT_SLICE_COLLECT, MULTI_CLUSTER_SERVICE_REPORTER, is_multi),
-    ]
-    reporters = [each for name, each, is_on in switches if is_on and name in common.switches]
+    enabled = REPORTERS if common.gates[virtual_cluster.MULTI_CLUSTER_SERVICE] else REPORTERS[:1]
+    reporters = [each for each in enabled if each.switch in common.switches]
     if not reporters:
         return None
     queue = common.queues.by_cluster(cluster_of_key)
@@ -411,7 +406,5 @@ def setup(parts: Parts) -> ControllerSpec[ServiceKey] | None:
 FEATURE = Feature(
     "service_export",
     controllers=(setup,),
-    hub_roles=dict.fromkeys(
-        (SERVICE_EXPORT_SWITCH, ENDPOINT_SLICE_COLLECT), "features/service_export/hub-roles.yaml"
-    ),
+    hub_roles={each.switch: "features/service_export/hub-roles.yaml" for each in REPORTERS},
 )
