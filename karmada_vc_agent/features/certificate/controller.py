@@ -18,18 +18,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from karmada_vc_agent.cluster.lease import AgentCondition
-from karmada_vc_agent.kube import certificates
+from karmada_vc_agent.kube import certificates, kubeconfig
 from karmada_vc_agent.kube.certificates import SIGNING_REQUESTS_PATH, read_certificate
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
 from karmada_vc_agent.kube.errors import ApiError, KubeError, NotFoundError, PageError
 from karmada_vc_agent.kube.flows import LogOnce
-from karmada_vc_agent.kube.kubeconfig import (
-    KubeconfigError,
-    client_certificate,
-    parse_kubeconfig,
-    with_client_certificate,
-)
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import dig
 from karmada_vc_agent.model.virtual_cluster import CERT_ROTATION
@@ -187,11 +181,8 @@ class CertificateController:
             return Requeue(self._interval_s)
         if not any(one.store.is_writable() for one in stored):
             self._renewed.fail("ReadOnly", _READ_ONLY + _ends(newest))
-            return self._rest(
-                "Cannot renew the hub credential: its file is read-only, and no Secret holds it; "
-                "see --karmada-kubeconfig-namespace",
-                ends=newest.certificate.not_after,
-            )
+            text = f"Cannot renew: {_READ_ONLY}; see --karmada-kubeconfig-namespace"
+            return self._rest(text, ends=newest.certificate.not_after)
         return await self._send_request(newest)
 
     # --- check --------------------------------------------------------------------------
@@ -204,7 +195,7 @@ class CertificateController:
                 content = await store.read()
                 identity = self._identity_in(content) if content is not None else None
                 certificate = read_certificate(identity[1]) if identity is not None else None
-            except (OSError, KubeconfigError, ValueError) as error:
+            except (OSError, kubeconfig.KubeconfigError, ValueError) as error:
                 raise RetryError(f"{store.name}: {error}") from error
             if content is None or identity is None or certificate is None:
                 if not stored:
@@ -214,14 +205,14 @@ class CertificateController:
         return stored
 
     def _identity_in(self, content: bytes) -> tuple[str, bytes] | None:
-        return client_certificate(content, self._path, self._context)
+        return kubeconfig.client_certificate(content, self._path, self._context)
 
     def _take(self, content: bytes) -> None:
         identity = self._identity_in(content)
         assert identity is not None  # noqa: S101 - it has one, or it was not chosen
         self._in_use = read_certificate(identity[1]).not_after
         _log.info("Using a new hub credential", extra={"ends": self._in_use.isoformat()})
-        self._use(parse_kubeconfig(content, self._path, self._context))
+        self._use(kubeconfig.parse_kubeconfig(content, self._path, self._context))
 
     # --- request ------------------------------------------------------------------------
 
@@ -230,10 +221,8 @@ class CertificateController:
         key, request = certificates.new_request(stored.certificate.subject)
         stem = stored.user if _NAME.fullmatch(stored.user) else "karmada-vc-agent"
         name = f"{stem}-{random_suffix()}"
-        _log.info(
-            "Renewing the hub credential",
-            extra={"request": name, "ends": stored.certificate.not_after.isoformat()},
-        )
+        extra = {"request": name, "ends": stored.certificate.not_after.isoformat()}
+        _log.info("Renewing the hub credential", extra=extra)
         # Before it is sent: if the answer is lost it may have arrived, and is then polled.
         self._request = _SigningRequest(name, key)
         body = certificates.signing_request(name, request, stored.certificate.lifetime_s)
@@ -277,7 +266,10 @@ class CertificateController:
         written: dict[str, bytes] = {}
         problems: list[str] = []
         for one in filter(lambda one: one.store.is_writable(), stored):
-            text = with_client_certificate(one.content, self._path, self._context, (chain, key))
+            issued = chain, key
+            text = kubeconfig.with_client_certificate(
+                one.content, self._path, self._context, issued
+            )
             try:
                 await one.store.write(text)
             except (KubeError, OSError) as error:
@@ -311,15 +303,15 @@ def setup(parts: Parts, interval_s: float, threshold: float) -> ControllerSpec[s
     interval_s: how often it checks. threshold: fraction of the lifetime, see CertificateController.
     """
     common, config, clients = parts.common, parts.common.config, parts.common.clients
-    kubeconfig = clients.hub.credentials.kubeconfig
-    if kubeconfig is None:
+    path = clients.hub.credentials.kubeconfig
+    if path is None:
         _log.warning("Not renewing the hub credential: it is not from a kubeconfig")
         return None
     namespace = config.karmada_kubeconfig_namespace or config.agent_namespace
     controller = CertificateController(
         clients.hub,
         clients.hub.credentials,
-        (FileStore(kubeconfig), SecretStore(clients.host, namespace)),
+        (FileStore(path), SecretStore(clients.host, namespace)),
         interval_s,
         threshold,
         clients.use_for_hub,

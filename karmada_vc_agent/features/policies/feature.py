@@ -155,10 +155,8 @@ class PlacementState:
             async with asyncio.timeout(timeout_s):
                 await self._settled.wait()
         except TimeoutError:
-            _log.warning(
-                "Writing workloads before admission policies are in effect",
-                extra={"waited_s": timeout_s},
-            )
+            text = "Writing workloads before admission policies are in effect"
+            _log.warning(text, extra={"waited_s": timeout_s})
 
 
 NETWORK_ISOLATION = ConditionType(
@@ -355,8 +353,7 @@ class PolicyStatusController:
         """
         before, after = (claim_of(obj) if obj is not None else None for obj in (old, new))
         is_last = before is not None and self._claims.is_empty()
-        is_conclusive = before != after and new is not None and self.is_undecided()
-        if is_last or is_conclusive:
+        if is_last or (before != after and new is not None and self.is_undecided()):
             yield EVERYTHING
 
     def is_undecided(self) -> bool:
@@ -381,22 +378,15 @@ class PolicyStatusController:
             problems += lacking if is_complete else ()
         elif not self._discovery.covers(_POLICY):
             raise RetryError(f"the host does not say whether it serves {GROUP}")
-        probed = self._probed()
+        vcs, of = self._virtual_clusters.values(), self._claims.of
+        namespaces = ((vc, each) for vc in vcs for each in of(vc.name).values())
+        probed = list(islice(namespaces, PROBED_NAMESPACES))
         if (is_on := await is_plugin_on(self._host, probed)) is not None:
             self._is_plugin_on = is_on
         self._report(problems, in_effect)
         if self.is_undecided() and probed:
             return Requeue(UNDECIDED_S)
         return Requeue(PROBLEM_S if problems else INTERVAL_S)
-
-    def _probed(self) -> list[tuple[VirtualCluster, HostNamespace]]:
-        """Return the claimed namespaces to probe, `PROBED_NAMESPACES` at most."""
-        namespaces = (
-            (vc, namespace)
-            for vc in self._virtual_clusters.values()
-            for namespace in self._claims.of(vc.name).values()
-        )
-        return list(islice(namespaces, PROBED_NAMESPACES))
 
     def _report(self, problems: list[PolicyProblem], in_effect: set[str]) -> None:
         """Compose the conditions; log and report each new problem."""
