@@ -1,6 +1,7 @@
 """Adopts workloads that run, without restarting their pods (ADR 35)."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -113,23 +114,21 @@ def run_in_place(
 
 
 _DRY_RUN = {"dryRun": "All"}
+_CODEC = StructCodec(LabelledPod)
 PODS_OF_PAGE, PAGES_AT_MOST = 20, 200
 """A tenant may have thousands of pods of a megabyte: never are all in memory."""
 
 
+@dataclass(eq=False)
 class Adoptions:
     """Decides which adopted workloads keep the placement of their pods, and notes them in `kept`.
 
     owns_node: whether a node is one of a virtual cluster's: (virtual cluster, node).
     """
 
-    def __init__(
-        self, host: ApiClient, kept: ReportedObjects, owns_node: Callable[[str, str], bool]
-    ) -> None:
-        self._host = host
-        self._kept = kept
-        self._owns_node = owns_node
-        self._codec = Codec(LabelledPod)
+    host: ApiClient
+    kept: ReportedObjects
+    owns_node: Callable[[str, str], bool]
 
     async def settle(
         self, resource: Resource, desired: Object, live: Object, as_user: str
@@ -141,15 +140,15 @@ class Adoptions:
         cluster, key = labels_of(desired).get(vocabulary.CLUSTER_LABEL, ""), key_of(desired)
         kept = await self._keep(resource, desired, live, as_user) if may_keep(live) else None
         if kept is None:
-            self._kept.settled(cluster, key)
+            self.kept.settled(cluster, key)
             return without_mark(desired), False
         virtual = labels_of(desired).get(vocabulary.NAMESPACE_LABEL, "")
-        self._kept.note(cluster, key, f"{key.gvk.kind} {virtual}/{key.name}")
+        self.kept.note(cluster, key, f"{key.gvk.kind} {virtual}/{key.name}")
         return kept, True
 
     def gone(self, desired: Object) -> None:
         """Take note of an object that is removed or released."""
-        self._kept.settled(labels_of(desired).get(vocabulary.CLUSTER_LABEL, ""), key_of(desired))
+        self.kept.settled(labels_of(desired).get(vocabulary.CLUSTER_LABEL, ""), key_of(desired))
 
     async def _keep(
         self, resource: Resource, desired: Object, live: Object, as_user: str
@@ -158,13 +157,13 @@ class Adoptions:
         listed = await self._pods_in(key.namespace) if kept is not None else None
         if kept is None or listed is None:
             return None
-        owns = partial(self._owns_node, labels_of(desired).get(vocabulary.CLUSTER_LABEL, ""))
+        owns = partial(self.owns_node, labels_of(desired).get(vocabulary.CLUSTER_LABEL, ""))
         if not run_in_place(live, desired, pods_of(live, listed), owns):
             return None
         # Only the host knows whether a manifest says the same as what it has, defaults included.
         path = resource.path(key.namespace, key.name)
         try:
-            answer = await self._host.replace(path, kept, as_user, _DRY_RUN)
+            answer = await self.host.replace(path, kept, as_user, _DRY_RUN)
         except InvalidError:
             return None
         pods = ("spec",) if key.gvk.group_kind == vocabulary.POD else ("spec", "template")
@@ -181,9 +180,9 @@ class Adoptions:
         """Return what counts of the pods of a namespace, None where there are too many."""
         query, pods = {"limit": str(PODS_OF_PAGE)}, list[Object]()
         for _ in range(PAGES_AT_MOST):
-            content = await self._host.read_page(f"/api/v1/namespaces/{namespace}/pods", query)
+            content = await self.host.read_page(f"/api/v1/namespaces/{namespace}/pods", query)
             try:
-                page = self._codec.page(content)
+                page = _CODEC.page(content)
             except ValueError as error:
                 raise UnreadableError(f"cannot read the pods of {namespace}: {error}") from error
             check_version(page.resource_version)

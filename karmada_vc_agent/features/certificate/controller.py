@@ -12,7 +12,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -133,6 +133,7 @@ class _SigningRequest:
     polls: int = 0
 
 
+@dataclass(eq=False)
 class CertificateController:
     """Renews the credential in the file of `credentials`; there is one key.
 
@@ -141,29 +142,21 @@ class CertificateController:
     credentials. renewed: reports why it is not renewed though it is due.
     """
 
-    def __init__(
-        self,
-        hub: ApiClient,
-        credentials: Credentials,
-        stores: Sequence[FileStore | SecretStore],
-        interval_s: float,
-        threshold: float,
-        use: Callable[[Credentials], None],
-        now: Callable[[], datetime],
-        renewed: AgentCondition | None = None,
-    ) -> None:
-        assert credentials.kubeconfig is not None  # noqa: S101 - setup sees to it
-        self._hub = hub
-        self._path, self._context = credentials.kubeconfig, credentials.context
-        self._stores = stores
-        self._interval_s = interval_s
-        self._threshold = threshold
-        self._use = use
-        self._now = now
-        self._renewed = renewed or AgentCondition()
-        self._request: _SigningRequest | None = None
-        self._in_use: datetime | None = None
-        self._once = LogOnce(_log)
+    hub: ApiClient
+    credentials: Credentials
+    stores: Sequence[FileStore | SecretStore]
+    interval_s: float
+    threshold: float
+    use: Callable[[Credentials], None]
+    now: Callable[[], datetime]
+    renewed: AgentCondition = field(default_factory=AgentCondition)
+    _request: _SigningRequest | None = None
+    _in_use: datetime | None = None
+    _once: LogOnce = field(default_factory=lambda: LogOnce(_log))
+
+    def __post_init__(self) -> None:
+        assert self.credentials.kubeconfig is not None  # noqa: S101 - setup sees to it
+        self._path, self._context = self.credentials.kubeconfig, self.credentials.context
 
     async def reconcile(self, _: str) -> Requeue:
         """Do the next step."""
@@ -176,11 +169,11 @@ class CertificateController:
         self._in_use = self._in_use or stored[0].certificate.not_after
         if newest.certificate.not_after > self._in_use:
             self._take(newest.content)  # another writer put it into the Secret, not mounted yet
-        if newest.certificate.remaining(self._now()) > self._threshold:
-            self._renewed.succeed()
-            return Requeue(self._interval_s)
+        if newest.certificate.remaining(self.now()) > self.threshold:
+            self.renewed.succeed()
+            return Requeue(self.interval_s)
         if not any(one.store.is_writable() for one in stored):
-            self._renewed.fail("ReadOnly", _READ_ONLY + _ends(newest))
+            self.renewed.fail("ReadOnly", _READ_ONLY + _ends(newest))
             text = f"Cannot renew: {_READ_ONLY}; see --karmada-kubeconfig-namespace"
             return self._rest(text, ends=newest.certificate.not_after)
         return await self._send_request(newest)
@@ -190,7 +183,7 @@ class CertificateController:
     async def _check(self) -> list[_Stored]:
         """Return the stores that hold our identity; the first one defines it."""
         stored: list[_Stored] = []
-        for store in self._stores:
+        for store in self.stores:
             try:
                 content = await store.read()
                 identity = self._identity_in(content) if content is not None else None
@@ -212,7 +205,7 @@ class CertificateController:
         assert identity is not None  # noqa: S101 - it has one, or it was not chosen
         self._in_use = read_certificate(identity[1]).not_after
         _log.info("Using a new hub credential", extra={"ends": self._in_use.isoformat()})
-        self._use(kubeconfig.parse_kubeconfig(content, self._path, self._context))
+        self.use(kubeconfig.parse_kubeconfig(content, self._path, self._context))
 
     # --- request ------------------------------------------------------------------------
 
@@ -227,7 +220,7 @@ class CertificateController:
         self._request = _SigningRequest(name, key)
         body = certificates.signing_request(name, request, stored.certificate.lifetime_s)
         try:
-            await self._hub.create(SIGNING_REQUESTS_PATH, body)
+            await self.hub.create(SIGNING_REQUESTS_PATH, body)
         except ApiError as error:
             if not isinstance(error, PageError):
                 self._request = None
@@ -237,19 +230,19 @@ class CertificateController:
     async def _await(self, stored: Sequence[_Stored], request: _SigningRequest) -> Requeue:
         """Poll the request; while it is pending there is no other."""
         try:
-            answer = await self._hub.get(f"{SIGNING_REQUESTS_PATH}/{request.name}")
+            answer = await self.hub.get(f"{SIGNING_REQUESTS_PATH}/{request.name}")
         except NotFoundError:
             return self._begin_again(request, "it was deleted")
         if certificate := dig(answer, "status", "certificate"):
             chain = base64.b64decode(certificate, validate=True)
             return await self._keep(stored, chain, request.key)
         if reason := certificates.request_refusal(answer):
-            self._renewed.fail("RequestRefused", _REFUSED.format(reason) + _ends(stored[0]))
+            self.renewed.fail("RequestRefused", _REFUSED.format(reason) + _ends(stored[0]))
             return self._begin_again(request, reason)
         request.polls += 1
         if request.polls < POLLS:
             return POLL
-        self._renewed.fail("RequestPending", _PENDING.format(request.name) + _ends(stored[0]))
+        self.renewed.fail("RequestPending", _PENDING.format(request.name) + _ends(stored[0]))
         return self._rest("Waiting for the hub to sign", request=request.name)
 
     def _begin_again(self, request: _SigningRequest, reason: str) -> Requeue:
@@ -257,7 +250,7 @@ class CertificateController:
         self._request = None
         extra = {"request": request.name, "reason": reason}
         _log.error("The hub did not sign a new credential", extra=extra)
-        return Requeue(self._interval_s)
+        return Requeue(self.interval_s)
 
     # --- store --------------------------------------------------------------------------
 
@@ -279,17 +272,17 @@ class CertificateController:
         if not written:
             raise RetryError(f"a new hub credential cannot be stored: {'; '.join(problems)}")
         self._request = None
-        self._renewed.succeed()
+        self.renewed.succeed()
         _log.info("Renewed the hub credential", extra={"kept_in": ", ".join(written)})
         for problem in problems:
             _log.error("An old hub credential remains", extra={"reason": problem})
         self._take(next(iter(written.values())))
-        return Requeue(self._interval_s)
+        return Requeue(self.interval_s)
 
     def _rest(self, message: str, **extra: object) -> Requeue:
         """Wait for the next check; a lasting state is logged once."""
         self._once.warning(message, kubeconfig=str(self._path), **extra)
-        return Requeue(self._interval_s)
+        return Requeue(self.interval_s)
 
 
 def _ends(stored: _Stored) -> str:

@@ -98,10 +98,11 @@ class Record(msgspec.Struct, frozen=True):
 
 
 def record_of(deletions: Iterable[Deletion], removed: int, total: int) -> Record:
-    """Return the record of held deletions; Works without objects are in no list."""
+    """Return the record of held deletions, in any order; Works without objects are in no list."""
     held = sorted((each for each in deletions if each.objects), key=lambda each: each.work)
-    names = tuple(each.work for each in held[:_NAMED])
-    return Record(digest_of(held), removed, count(held), total, names)
+    uids = "\n".join(sorted(each.uid for each in held))
+    digest = hashlib.sha256(uids.encode()).hexdigest()[:16]
+    return Record(digest, removed, count(held), total, tuple(each.work for each in held[:_NAMED]))
 
 
 def read_record(text: str) -> Record | None:
@@ -115,12 +116,6 @@ def read_record(text: str) -> Record | None:
 def state_path(namespace: str, agent: str) -> str:
     """Return the path of the ConfigMap with the agent's state."""
     return f"/api/v1/namespaces/{namespace}/configmaps/{agent}-state"
-
-
-def digest_of(deletions: Iterable[Deletion]) -> str:
-    """Return the digest of a list, whatever its order."""
-    uids = sorted(each.uid for each in deletions)
-    return hashlib.sha256("\n".join(uids).encode()).hexdigest()[:16]
 
 
 def count(deletions: Iterable[Deletion]) -> int:

@@ -122,9 +122,6 @@ GATHERED_S = 2.0
 REPEATED_AFTER_S = 60.0
 """A count that only rises is recorded so often at most: the budget of an object is for failures."""
 
-EventName = tuple[str, str]
-"""Host namespace and name of an Event."""
-
 
 @dataclass(slots=True)
 class _Tally:
@@ -184,9 +181,6 @@ _COMBINED = "(combined from similar events): "
 """The prefix of reporters for what they report often."""
 _NUMBER = re.compile(r"\d+")
 
-Taint = tuple[str, str]
-"""(key, value)"""
-
 
 def is_reason(reason: str) -> bool:
     """Return whether a reason is one, and not a text."""
@@ -197,12 +191,12 @@ def hub_text(
     message: str,
     names: Names,
     nodes: int,
-    taints: Collection[Taint],
+    taints: Collection[tuple[str, str]],
     is_foreign: Callable[[str], bool],
 ) -> str:
     """Return the message of an event of the host as a virtual cluster may read it, on one line.
 
-    nodes: how many the virtual cluster has. taints: of these. is_foreign: whether a word is the
+    nodes: how many the virtual cluster has. taints: of these, (key, value). is_foreign: whether a word is the
     name of something of another virtual cluster.
     """
     text = cut_words(one_line(message[:TEXT_AT_MOST]))
@@ -220,7 +214,7 @@ def _shown(word: str, is_foreign: Callable[[str], bool]) -> str:
     return _DNS_NAMESPACE.sub(lambda part: HIDDEN if is_foreign(part[0]) else part[0], word)
 
 
-def _unschedulable(total: int, text: str, nodes: int, taints: Collection[Taint]) -> str:
+def _unschedulable(total: int, text: str, nodes: int, taints: Collection[tuple[str, str]]) -> str:
     """Return why a pod fits on no node, counted over the nodes of the virtual cluster.
 
     The text after the counts is about preemption, over all nodes of the host.
@@ -293,14 +287,15 @@ EventKey = tuple[str, str, str]
 class _Share:
     """The budgets of one virtual cluster, its events that wait, and its series.
 
-    series: by the name that their Events end with. of_event: the same, by the uid of an event.
+    waiting: by host namespace and name. series: by the name that their Events end with. of_event:
+    the same, by the uid of an event.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.taken = TokenBucket(TAKEN_QPS, TAKEN_BURST, clock)
         self.lookups = TokenBucket(LOOKUPS_QPS, LOOKUPS_BURST, clock)
         self.records = TokenBucket(LOOKUPS_QPS, LOOKUPS_BURST, clock)
-        self.waiting: dict[EventName, HostEvent] = {}
+        self.waiting: dict[tuple[str, str], HostEvent] = {}
         self.series: LRUCache[str, _Tally] = LRUCache(SERIES_OF_ONE)
         self.of_event: LRUCache[str, _Tally] = LRUCache(SERIES_OF_ONE * 2)
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
 from karmada_vc_agent.access.admission import group_labels
@@ -126,6 +126,7 @@ DELETED = "DELETED"
 """Type of the watch event of a deleted object."""
 
 
+@dataclass(eq=False)
 class Definitions:
     """Caches the objects, and serves the valid ones.
 
@@ -135,23 +136,15 @@ class Definitions:
     queried. due: called with each object to take, or to report on. agent: name of this agent.
     """
 
-    def __init__(
-        self,
-        source: VirtualClusterSource,
-        live: LiveSettings,
-        check: Callable[[VirtualCluster], Awaitable[None]],
-        due: Callable[[str], None],
-        agent: str,
-    ) -> None:
-        self._agent = agent
-        self.source = source
-        self._live = live
-        self._check = check
-        self._due = due
-        self._cached: dict[str, Definition] = {}
-        self._once = LogOnce(_log)
-        self._removed: set[str] = set()
-        """Uids of those whose removal is complete: they have events until they are deleted."""
+    source: VirtualClusterSource
+    live: LiveSettings
+    check: Callable[[VirtualCluster], Awaitable[None]]
+    due: Callable[[str], None]
+    agent: str
+    _cached: dict[str, Definition] = field(default_factory=dict)
+    _once: LogOnce = field(default_factory=lambda: LogOnce(_log))
+    _removed: set[str] = field(default_factory=set)
+    """Uids of those whose removal is complete: they have events until they are deleted."""
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of the objects."""
@@ -166,7 +159,7 @@ class Definitions:
         cached = self.of(name)
         if cached is not None and cached.waits_for != text:
             cached.waits_for = text
-            self._due(name)
+            self.due(name)
 
     def seen(self, kind: str | None, body: Object) -> None:
         """Handle an item of a list, or an event of a watch. kind: of the event, None in a list."""
@@ -174,7 +167,7 @@ class Definitions:
         cached = self.of(name)
         if kind == DELETED:
             self._removed.discard(uid)
-        if kind != DELETED and is_for(self._agent, body["metadata"]):
+        if kind != DELETED and is_for(self.agent, body["metadata"]):
             self.observe(body)
         elif cached is not None and cached.uid == uid:
             self.forget(name)
@@ -186,13 +179,13 @@ class Definitions:
         if cached and (cached.uid, cached.generation, cached.is_deleting) == version:
             cached.status = body.get("status") or {}
             return cached
-        definition = read(body, self._live.config)
+        definition = read(body, self.live.config)
         if uid_of(body) not in self._removed:
             if cached is not None:
                 definition.refused = cached.refused
                 definition.waits_for = cached.waits_for if definition.is_deleting else ""
             self._cached[name] = definition
-            self._due(name)
+            self.due(name)
         return definition
 
     async def take(self, name: str) -> Definition | None:
@@ -200,7 +193,7 @@ class Definitions:
 
         One that is not served as it is is checked again: the reason may have ended.
         """
-        definition, config = self.of(name), self._live.config
+        definition, config = self.of(name), self.live.config
         if definition is None:
             return None
         if definition.taken_by is config and not definition.refusal:
@@ -222,7 +215,7 @@ class Definitions:
     def settings_changed(self) -> None:
         """Have all objects read by the current settings, one after another."""
         for name in self:
-            self._due(name)
+            self.due(name)
 
     def end(self, name: str) -> None:
         """Forget an object whose removal is complete; later events of it are ignored."""
@@ -235,13 +228,13 @@ class Definitions:
         self._cached.pop(name, None)
         self._once.ended(name)
         self.source.remove(name)
-        self._due(name)
+        self.due(name)
 
     async def _forbids(self, vc: VirtualCluster) -> str:
         if self.source.defines_nodes_of(vc):
             return ""
         try:
-            await self._check(vc)
+            await self.check(vc)
         except ConfigError as error:
             return error.problem
         except KubeError as error:

@@ -7,7 +7,8 @@ all events are handled again after a restart: handlers compare. The status is wr
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -49,6 +50,7 @@ STOP_S = 5.0
 """How long it may take to end; all its work can be repeated."""
 
 
+@dataclass(eq=False)
 class Operator:
     """Passes events of objects from the thread of kopf to the loop that runs it.
 
@@ -57,17 +59,10 @@ class Operator:
     for, "" once it is complete.
     """
 
-    def __init__(
-        self,
-        agent: str,
-        credentials: Callable[[], Credentials],
-        seen: Callable[[str | None, Object], None],
-        step: Callable[[str], Coroutine[Any, Any, str]],
-    ) -> None:
-        self._agent = agent
-        self._credentials = credentials
-        self._seen = seen
-        self._step = step
+    agent: str
+    credentials: Callable[[], Credentials]
+    seen: Callable[[str | None, Object], None]
+    step: Callable[[str], Awaitable[str]]
 
     async def run(self) -> None:
         """Watch until cancelled; raises RuntimeError where kopf ends by itself."""
@@ -95,14 +90,14 @@ class Operator:
         """Run kopf in the loop of its thread. main: the loop that handles what it reports."""
 
         async def reported(event: Any, **_: Any) -> None:
-            main.call_soon_threadsafe(self._seen, event["type"], dict(event["object"]))
+            main.call_soon_threadsafe(self.seen, event["type"], dict(event["object"]))
 
         async def deleted(name: str | None, **_: Any) -> None:
             removal = flows.run(name, partial(self._remove, name or ""))
             await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(removal, main))
 
         def is_ours(meta: Any, **_: Any) -> bool:
-            return is_for(self._agent, meta)
+            return is_for(self.agent, meta)
 
         registry, where = kopf.OperatorRegistry(), (DOMAIN, VERSION, OBJECTS)
         kopf.on.login(registry=registry)(self.login)
@@ -110,7 +105,7 @@ class Operator:
         kopf.on.delete(*where, registry=registry, when=is_ours)(deleted)
         await kopf.operator(
             registry=registry,
-            settings=_settings(self._agent),
+            settings=_settings(self.agent),
             clusterwide=True,
             standalone=True,
             stop_flag=stop,
@@ -118,7 +113,7 @@ class Operator:
 
     async def login(self, **_: Any) -> kopf.AiohttpSession:
         """Return how kopf reaches the host; called again when that rejects it."""
-        credentials = self._credentials()
+        credentials = self.credentials()
         session = aiohttp.ClientSession(
             # Each object has one request in progress: none waits for a connection of another one.
             connector=aiohttp.TCPConnector(
@@ -139,7 +134,7 @@ class Operator:
         before, pause_s = "", DRAIN_PAUSE_S
         while True:
             try:
-                text = await self._step(name)
+                text = await self.step(name)
                 if not text:
                     return
                 is_same = text == before

@@ -141,7 +141,21 @@ def report_of(
     labels[vocabulary.REPORTED_BY_LABEL] = ".".join(
         dict.fromkeys((*_reporter_names(base), *(reporter.name for reporter in reporters)))
     )
-    manifest = _manifest(endpoint_slice, uid, namespace, name, labels)
+    # With the labels of contract 5.2, so that the hub's webhook adds none.
+    copied = {**labels_of(endpoint_slice), vocabulary.MANAGED_LABEL: "true"}
+    if permanent := labels.get(vocabulary.WORK_PERMANENT_ID_LABEL):
+        copied[vocabulary.WORK_PERMANENT_ID_LABEL] = permanent
+    annotations = {
+        **annotations_of(endpoint_slice),
+        vocabulary.TEMPLATE_UID_ANNOTATION: uid,
+        vocabulary.WORK_NAME_ANNOTATION: name,
+        vocabulary.WORK_NAMESPACE_ANNOTATION: namespace,
+    }
+    managed = sorted({*annotations, *_MANAGED_LISTS})
+    annotations[vocabulary.MANAGED_ANNOTATIONS_ANNOTATION] = ",".join(managed)
+    annotations[vocabulary.MANAGED_LABELS_ANNOTATION] = ",".join(sorted(copied))
+    metadata = {**meta, "labels": copied, "annotations": annotations}
+    manifest = {**endpoint_slice, "metadata": metadata}
     spec = {"suspendDispatching": True, "workload": {"manifests": [manifest]}}
     return {
         **base,
@@ -171,26 +185,6 @@ def without_reporters(work: Object, ended: Collection[Reporter]) -> Object | Non
 def _reporter_names(work: Object) -> list[str]:
     names = labels_of(work).get(vocabulary.REPORTED_BY_LABEL, "").split(".")
     return list(filter(None, names))
-
-
-def _manifest(
-    endpoint_slice: Object, uid: str, namespace: str, name: str, work_labels: Object
-) -> Object:
-    """Return the manifest with the labels of contract 5.2, so that the hub's webhook adds none."""
-    labels = {**labels_of(endpoint_slice), vocabulary.MANAGED_LABEL: "true"}
-    if work_labels.get(vocabulary.WORK_PERMANENT_ID_LABEL):
-        labels[vocabulary.WORK_PERMANENT_ID_LABEL] = work_labels[vocabulary.WORK_PERMANENT_ID_LABEL]
-    annotations = {
-        **annotations_of(endpoint_slice),
-        vocabulary.TEMPLATE_UID_ANNOTATION: uid,
-        vocabulary.WORK_NAME_ANNOTATION: name,
-        vocabulary.WORK_NAMESPACE_ANNOTATION: namespace,
-    }
-    managed = sorted({*annotations, *_MANAGED_LISTS})
-    annotations[vocabulary.MANAGED_ANNOTATIONS_ANNOTATION] = ",".join(managed)
-    annotations[vocabulary.MANAGED_LABELS_ANNOTATION] = ",".join(sorted(labels))
-    metadata = {**endpoint_slice["metadata"], "labels": labels, "annotations": annotations}
-    return {**endpoint_slice, "metadata": metadata}
 
 
 ServiceKey = tuple[str, VirtualNamespace, str]

@@ -73,7 +73,7 @@ async def test_server_that_cannot_be_reached_is_queried_again(
     async def check(_: VirtualCluster) -> None:
         raise UnreachableError("no answer")
 
-    monkeypatch.setattr(served.definitions, "_check", check)
+    monkeypatch.setattr(served.definitions, "check", check)
     await served.apply(virtual_cluster())
     assert "cannot be checked: no answer" in served.refusal()
 
