@@ -291,10 +291,7 @@ def _ends(stored: _Stored) -> str:
 
 
 def setup(parts: Parts, interval_s: float, threshold: float) -> ControllerSpec[str] | None:
-    """Declare the controller; None where the hub credential is from no file to renew.
-
-    interval_s: how often it checks. threshold: fraction of the lifetime, see CertificateController.
-    """
+    """Declare the controller; None where the hub credential is from no file to renew."""
     common, config, clients = parts.common, parts.common.config, parts.common.clients
     path = clients.hub.credentials.kubeconfig
     if path is None:

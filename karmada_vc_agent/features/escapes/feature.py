@@ -10,6 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from karmada_vc_agent.cluster.host_objects import PODS_BY_NODE
 from karmada_vc_agent.cluster.virtual_clusters import Claim, claim_of
@@ -93,7 +94,7 @@ class Evictions:
         """Return the key of a pod that is bound to such a node; most are not."""
         if new is None or (old is not None and old.spec.node_name == new.spec.node_name):
             return ()
-        return self._keys((new,))
+        return self.among((new,))
 
     def keys_of_node(self, old: Node | None, new: Node | None) -> Iterator[PodKey]:
         """Yield the pods on a node that leaves or returns."""
@@ -101,11 +102,8 @@ class Evictions:
             if self._evicting(pod, old) is not self._evicting(pod, new):
                 yield _key_of(pod)
 
-    def all_keys(self) -> Iterator[PodKey]:
-        """Yield all there are."""
-        return self._keys(self._pods)
-
-    def _keys(self, pods: Iterable[Pod]) -> Iterator[PodKey]:
+    def among(self, pods: Iterable[Pod]) -> Iterator[PodKey]:
+        """Return the keys of those among some pods."""
         return (_key_of(pod) for pod in pods if self.evicting(pod) is not None)
 
     def _evicting(self, pod: Pod, node: Node | None) -> VirtualCluster | None:
@@ -183,6 +181,7 @@ def setup_evictions(parts: Parts) -> ControllerSpec[PodKey]:
     """Declare the controller; its keys are pods on nodes that may have left."""
     common, stores = parts.common, parts.common.stores
     controller = common.part(Evictions)
+    all_keys = partial(controller.among, stores.pods)
     return ControllerSpec(
         EVICTIONS,
         common.queues.by_cluster(
@@ -190,12 +189,12 @@ def setup_evictions(parts: Parts) -> ControllerSpec[PodKey]:
         ),
         controller.reconcile,
         FEW_WORKERS,
-        initial_keys=controller.all_keys,
+        initial_keys=all_keys,
         sources=(
             Enqueues(stores.pods.add_handler, controller.keys_of_pod),
             Enqueues(stores.nodes.add_handler, controller.keys_of_node),
         ),
-        resync_keys=lambda _: controller.all_keys(),
+        resync_keys=lambda _: all_keys(),
     )
 
 
@@ -239,20 +238,17 @@ class EscapeDetector:
 
     def keys_on_node(self, node: str) -> Iterator[PodKey]:
         """Yield the suspects on a node."""
-        return self._suspects(self._stores.pods.by_index(PODS_BY_NODE, node))
+        return self.suspects(self._stores.pods.by_index(PODS_BY_NODE, node))
 
     def keys_of_namespace(self, old: Object | None, new: Object | None) -> Iterable[PodKey]:
         """Return the suspects in a namespace that existed before its claim."""
         if old is None or new is None or claim_of(old) == claim_of(new):
             return ()
         name = new["metadata"]["name"]
-        return self._suspects(pod for pod in self._stores.pods if pod.metadata.namespace == name)
+        return self.suspects(pod for pod in self._stores.pods if pod.metadata.namespace == name)
 
-    def all_keys(self) -> Iterator[PodKey]:
-        """Yield all suspects; there are none before all lists are complete."""
-        return self._suspects(self._stores.pods)
-
-    def _suspects(self, pods: Iterable[Pod]) -> Iterator[PodKey]:
+    def suspects(self, pods: Iterable[Pod]) -> Iterator[PodKey]:
+        """Yield the suspects among some pods; there are none before all lists are complete."""
         for pod in pods:
             if _key_of(pod) in self.escapes or self._foreign(pod) is not None:
                 yield _key_of(pod)
@@ -308,13 +304,14 @@ def setup_detector(parts: Parts) -> ControllerSpec[PodKey]:
     """Declare the controller; its keys are pods that may be out."""
     common, stores = parts.common, parts.common.stores
     detector = common.part(EscapeDetector)
+    all_keys = partial(detector.suspects, stores.pods)
     disputed = parts.works.registered.disputed.subscribe
     return ControllerSpec(
         ESCAPES,
         common.queues.by_cluster(lambda pod: stores.claims.cluster_on(pod[0])),
         detector.reconcile,
         FEW_WORKERS,
-        initial_keys=detector.all_keys,
+        initial_keys=all_keys,
         settles_s=SETTLES_S,
         sources=(
             Enqueues(stores.pods.add_handler, detector.keys_of_pod, SETTLES_S),
@@ -322,7 +319,7 @@ def setup_detector(parts: Parts) -> ControllerSpec[PodKey]:
             Enqueues(stores.namespaces.add_handler, detector.keys_of_namespace, SETTLES_S),
             Enqueues(disputed, detector.keys_on_node, SETTLES_S),
         ),
-        resync_keys=lambda _: detector.all_keys(),
+        resync_keys=lambda _: all_keys(),
     )
 
 

@@ -94,10 +94,6 @@ class HostEvent(Struct, rename="camel"):
         self.message = self.message[:TEXT_AT_MOST]
 
 
-EVENTS_PATH = "/api/v1/events"
-WARNINGS = {"fieldSelector": "type=Warning"}
-
-
 class PassingCodec(StructCodec[HostEvent]):
     """Passes on each Event that is listed or changes, and keeps none of it."""
 
@@ -196,8 +192,8 @@ def hub_text(
 ) -> str:
     """Return the message of an event of the host as a virtual cluster may read it, on one line.
 
-    nodes: how many the virtual cluster has. taints: of these, (key, value). is_foreign: whether a word is the
-    name of something of another virtual cluster.
+    nodes: how many the virtual cluster has. taints: of these, (key, value). is_foreign: whether a
+    word is the name of something of another virtual cluster.
     """
     text = cut_words(one_line(message[:TEXT_AT_MOST]))
     match = _UNSCHEDULABLE.fullmatch(text)
@@ -299,12 +295,11 @@ class _Share:
         self.series: LRUCache[str, _Tally] = LRUCache(SERIES_OF_ONE)
         self.of_event: LRUCache[str, _Tally] = LRUCache(SERIES_OF_ONE * 2)
 
-    def counted(self, event: HostEvent, now_s: float, now: str, *identity: str) -> _Tally:
-        """Count an event in a series, by what distinguishes that; return it."""
+    def series_of(self, event: HostEvent, now_s: float, *identity: str) -> _Tally:
+        """Return the series of an event, by what distinguishes it."""
         name = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:16]
         tally = self.series.setdefault(name, _Tally(name, now_s))
         self.of_event[event.metadata.uid] = tally
-        tally.note(event, now)
         return tally
 
 
@@ -384,8 +379,9 @@ class HostEvents:
         uid = annotations_of(manifest).get(TEMPLATE_UID_ANNOTATION)
         (group, _, kind), namespace, name = key_of(manifest)
         identity = (id_of_work(work), group, kind, namespace, name, str(uid or ""))
-        now_s, now = self._clock.monotonic(), self._clock.now()
-        tally = share.counted(event, now_s, now, *identity, event.reason, failure)
+        now_s = self._clock.monotonic()
+        tally = share.series_of(event, now_s, *identity, event.reason, failure)
+        tally.note(event, self._clock.now())
         series, wait_s = tally.series, tally.wait_s(now_s)
         if series.count == tally.recorded:
             return None
@@ -429,10 +425,9 @@ def setup(parts: Parts) -> ControllerSpec[EventKey]:
     """Declare the controller."""
     common, stores = parts.common, parts.common.stores
     mirror = HostEvents(parts)
-    codec = PassingCodec(mirror.seen)
-    reflector = Reflector(
-        common.clients.host, EVENTS_PATH, codec, Store(codec), WARNINGS, forbidden_s=FORBIDDEN_S
-    )
+    host, codec = common.clients.host, PassingCodec(mirror.seen)
+    query = {"fieldSelector": "type=Warning"}
+    reflector = Reflector(host, "/api/v1/events", codec, Store(codec), query, FORBIDDEN_S)
 
     async def watch() -> None:
         # The claims decide which events are taken.

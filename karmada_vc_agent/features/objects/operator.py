@@ -229,6 +229,9 @@ def setup(parts: Parts, started: ObjectsStart) -> ControllerSpec[str]:
         await wait_all_synced(stores.reflectors, config.cluster_cache_sync_timeout)
         await operator.run()
 
+    def name(old: Object | None, new: Object | None) -> tuple[str, ...]:
+        return tuple(each["metadata"]["name"] for each in (new or old,) if each)
+
     conditions = conditions_of_objects(parts)
     signals = (
         stores.membership.changed,
@@ -243,15 +246,10 @@ def setup(parts: Parts, started: ObjectsStart) -> ControllerSpec[str]:
         FEW_WORKERS,
         sources=(
             *(Enqueues(signal.subscribe, itself, SETTLES_S) for signal in signals),
-            Enqueues(stores.clusters.store.add_handler, _name_of, SETTLES_S),
+            Enqueues(stores.clusters.store.add_handler, name, SETTLES_S),
             Enqueues(common.signals.work.subscribe, name_of_counted, WORKS_SETTLE_S),
             *conditions.sources(SETTLES_S),
         ),
         resync_keys=same,
         runs={"virtual cluster objects": operate},
     )
-
-
-def _name_of(old: Object | None, new: Object | None) -> tuple[str, ...]:
-    cluster = new or old
-    return (cluster["metadata"]["name"],) if cluster is not None else ()

@@ -109,10 +109,7 @@ def _works(count: int) -> str:
 
 
 def hub_reachable(trouble: str | None, *, is_sent: bool) -> Condition:
-    """Return the condition HubReachable; trouble: what the hub does not accept, None = all.
-
-    is_sent: whether anything was sent to it yet.
-    """
+    """Return the condition HubReachable; trouble: what the hub does not accept, None = nothing."""
     if trouble is not None:
         return HUB_REACHABLE.false("NotAccepted", trouble)
     if not is_sent:
@@ -148,15 +145,10 @@ class StatusWriter:
         self._definitions = definitions
         self._source = definitions.source
         self._conditions = conditions
-        self._host = common.clients.host
-        self._clusters = common.stores.clusters
-        self._membership = common.stores.membership
-        self._works = parts.works.watches.works
-        self._judgements = common.judgements
-        self._reachable = parts.reachable
-        self._contact = common.contact
-        self._registrations = common.registrations
-        self._clock = common.clock
+        self._host, self._clock = common.clients.host, common.clock
+        self._stores, self._works = common.stores, parts.works.watches.works
+        self._judgements, self._reachable = common.judgements, parts.reachable
+        self._contact, self._registrations = common.contact, common.registrations
         self._written: dict[str, float] = {}
 
     async def reconcile(self, name: str) -> Requeue | None:
@@ -205,7 +197,7 @@ class StatusWriter:
             definition.status,
             generation=definition.generation,
             phase=self._phase(definition, registered),
-            nodes=count_nodes(self._membership.nodes_of(name) if is_served else []),
+            nodes=count_nodes(self._stores.membership.nodes_of(name) if is_served else []),
             works=counts,
             conditions=conditions,
             last_contact=contact,
@@ -218,10 +210,8 @@ class StatusWriter:
         host = self._judgements.of(name)
         if host is None:
             return READY.unknown("NotJudged", "the agent has not checked the Cluster yet")
-        if vc is None:
-            return host
-        nodes = self._reachable.of(name)
-        return ready_with(host, nodes, when_unreachable=vc.ready_when_unreachable)
+        is_ready_alone = vc is None or vc.ready_when_unreachable
+        return ready_with(host, self._reachable.of(name), when_unreachable=is_ready_alone)
 
     def _phase(self, definition: Definition, registered: Condition) -> Phase:
         vc = definition.virtual_cluster
@@ -235,7 +225,7 @@ class StatusWriter:
 
     def _registered(self, definition: Definition) -> Condition:
         name = definition.name
-        cluster = self._clusters.ours(name)
+        cluster = self._stores.clusters.ours(name)
         if definition.is_deleting:
             text = definition.waits_for or "waiting for the agent"
             return REGISTERED.false("Deleting", text)

@@ -49,9 +49,7 @@ class ServiceNamesController:
         self._claims = common.stores.claims
         self._virtual_clusters = common.virtual_clusters
         self._has_written = False
-        self._agent_name = config.agent_name
-        self._cluster_domain = config.cluster_domain
-        self._namespace = config.dns_namespace
+        self._config = config
         self._name = f"{config.agent_name}-service-names"
 
     async def reconcile(self, _: str) -> Requeue | None:
@@ -65,8 +63,9 @@ class ServiceNamesController:
         claims: defaultdict[str, dict[VirtualNamespace, HostNamespace]] = defaultdict(dict)
         for name in (*left, *enabled):
             claims[vcs[name].name_on_host if name in vcs else name] |= self._claims.of(name)
-        data = {RULES_KEY: rewrite_rules(self._cluster_domain, claims)}
-        collection = f"/api/v1/namespaces/{self._namespace}/configmaps"
+        data = {RULES_KEY: rewrite_rules(self._config.cluster_domain, claims)}
+        namespace = self._config.dns_namespace
+        collection = f"/api/v1/namespaces/{namespace}/configmaps"
         path = f"{collection}/{self._name}"
         try:
             live = await self._host.get(path)
@@ -75,10 +74,10 @@ class ServiceNamesController:
                 raise
             return None  # `join` has taken back the right, which is not needed any more
         except NotFoundError:
-            extra = {"namespace": self._namespace, "object": self._name}
+            extra = {"namespace": namespace, "object": self._name}
             _log.info("Writing rewrite rules for CoreDNS", extra=extra)
-            labels = {AGENT_LABEL: self._agent_name}
-            metadata = {"name": self._name, "namespace": self._namespace, "labels": labels}
+            labels = {AGENT_LABEL: self._config.agent_name}
+            metadata = {"name": self._name, "namespace": namespace, "labels": labels}
             made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
             await self._host.create(collection, made)
             self._has_written = True
