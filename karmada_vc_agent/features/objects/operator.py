@@ -229,7 +229,7 @@ def setup(parts: Parts, started: ObjectsStart) -> ControllerSpec[str]:
         await wait_all_synced(stores.reflectors, config.cluster_cache_sync_timeout)
         await operator.run()
 
-    def name(old: Object | None, new: Object | None) -> tuple[str, ...]:
+    def name_of(old: Object | None, new: Object | None) -> tuple[str, ...]:
         return tuple(each["metadata"]["name"] for each in (new or old,) if each)
 
     conditions = conditions_of_objects(parts)
@@ -246,7 +246,7 @@ def setup(parts: Parts, started: ObjectsStart) -> ControllerSpec[str]:
         FEW_WORKERS,
         sources=(
             *(Enqueues(signal.subscribe, itself, SETTLES_S) for signal in signals),
-            Enqueues(stores.clusters.store.add_handler, name, SETTLES_S),
+            Enqueues(stores.clusters.store.add_handler, name_of, SETTLES_S),
             Enqueues(common.signals.work.subscribe, name_of_counted, WORKS_SETTLE_S),
             *conditions.sources(SETTLES_S),
         ),
