@@ -114,7 +114,7 @@ def run_in_place(
 
 
 _DRY_RUN = {"dryRun": "All"}
-_CODEC = StructCodec(LabelledPod)
+_CODEC = Codec(LabelledPod)
 PODS_OF_PAGE, PAGES_AT_MOST = 20, 200
 """A tenant may have thousands of pods of a megabyte: never are all in memory."""
 

@@ -24,8 +24,8 @@ from karmada_vc_agent.model.virtual_cluster import EVICT, VirtualCluster
 from karmada_vc_agent.runner.common import FEW_WORKERS
 from karmada_vc_agent.runner.parts import Feature, Parts
 from karmada_vc_agent.telemetry.metrics import Sample
-from karmada_vc_agent.work.owners import Owners, Place, manifest_of
 from karmada_vc_agent.work.reporting import NORMAL, WARNING
+from karmada_vc_agent.work.works import Owners, Place, manifest_of
 
 PodKey = tuple[str, str]
 """Host namespace and name of a pod."""

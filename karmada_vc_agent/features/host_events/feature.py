@@ -26,7 +26,7 @@ from cachetools import LRUCache
 from msgspec import Struct
 
 from karmada_vc_agent.cluster.virtual_clusters import Claim
-from karmada_vc_agent.kube.codec import StructCodec
+from karmada_vc_agent.kube.codec import Codec
 from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue, Signal, itself
 from karmada_vc_agent.kube.errors import FORBIDDEN_S
 from karmada_vc_agent.kube.events import Series
@@ -94,7 +94,7 @@ class HostEvent(Struct, rename="camel"):
         self.message = self.message[:TEXT_AT_MOST]
 
 
-class PassingCodec(StructCodec[HostEvent]):
+class PassingCodec(Codec[HostEvent]):
     """Passes on each Event that is listed or changes, and keeps none of it."""
 
     def __init__(self, occurred: Callable[[HostEvent], None]) -> None:
