@@ -11,8 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from karmada_vc_agent.features.adoption import feature
-from karmada_vc_agent.features.quota import shares as quota_shares
-from karmada_vc_agent.features.service_export import endpoint_slices
+from karmada_vc_agent.features.service_export import feature as service_export
 from karmada_vc_agent.interpretation.interpreter import LEVELS
 from karmada_vc_agent.interpretation.user_hooks import INTERPRET_HEALTH, INTERPRET_STATUS, RETAIN
 from karmada_vc_agent.model import virtual_cluster, vocabulary
@@ -260,7 +259,18 @@ def _stand_in(_kind: GroupKind, _bound: object) -> Iterable[str]:
     yield "Created empty while a binding to it is written before it exists (ADR 24)"
 
 
-_REPORTERS = {reporter.kind: reporter for reporter in endpoint_slices.REPORTERS}
+_COUNTED = {
+    vocabulary.DEPLOYMENT: "`spec.replicas`, and `maxSurge` more while it rolls",
+    vocabulary.DAEMON_SET: "One for each node of the virtual cluster",
+    vocabulary.JOB: "`spec.parallelism` until it is complete; zero while it is suspended",
+}
+
+
+def _counted(kind: GroupKind, _row: object) -> Iterable[str]:
+    yield _COUNTED.get(kind, "`spec.replicas`")
+
+
+_REPORTERS = {reporter.kind: reporter for reporter in service_export.REPORTERS}
 
 TABLES: tuple[Table, ...] = (
     Table(Aspect.NAME, kind_policy.CLUSTER_SCOPED, _policy),
@@ -341,5 +351,5 @@ TABLES: tuple[Table, ...] = (
         Table(Aspect.HEALTH, rules[INTERPRET_HEALTH], _summary("Healthy if ", "healthy if "))
         for rules in LEVELS.values()
     ),
-    Table(Aspect.QUOTA, quota_shares.POD_COUNTS, _summary("Count ")),
+    Table(Aspect.QUOTA, vocabulary.WITH_PODS, _counted),
 )

@@ -1,8 +1,8 @@
 """Adopts workloads that run, without restarting their pods (ADR 35)."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -16,11 +16,11 @@ from karmada_vc_agent.kube.transport import check_version
 from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.core import LabelledPod
 from karmada_vc_agent.model.objects import (
-    GroupKind,
     Object,
     annotations_of,
     copy_object,
     dig,
+    drop,
     gvk_of,
     key_of,
     labels_of,
@@ -28,7 +28,6 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.model.user_text import listed
 from karmada_vc_agent.model.virtual_cluster import LabelSelector
-from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, NAMESPACE_LABEL
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.parts import ConditionSpec, Feature
 from karmada_vc_agent.translation.kind_policy import pod_specs
@@ -36,31 +35,18 @@ from karmada_vc_agent.work.manifests import ReportedObjects
 
 _PLACEMENT = ("nodeSelector", "affinity", "tolerations")
 _FINISHED = ("Succeeded", "Failed")
-_POD = GroupKind("", "Pod")
 
-
-def _replicas(_live: Object, desired: Object) -> int:
-    replicas = dig(desired, "spec", "replicas")
-    return replicas if isinstance(replicas, int) else 1
-
-
-def _scheduled(live: Object, _desired: Object) -> int:
-    return int(dig(live, "status", "desiredNumberScheduled") or 0)
-
-
-def _none(_live: Object, _desired: Object) -> int:
-    return 0
-
-
-PODS_TO_REPLACE: Mapping[GroupKind, Callable[[Object, Object], int]] = {
-    _POD: _none,
-    GroupKind("apps", "Deployment"): _replicas,
-    GroupKind("apps", "StatefulSet"): _replicas,
-    GroupKind("apps", "DaemonSet"): _scheduled,
-    GroupKind("batch", "Job"): _none,
-}
-"""Kinds whose pods are replaced, or that the host refuses, when their pod spec changes -> how many
-pods (live, desired) are to run. The pods of others, such as a CronJob, stay whatever changes."""
+PODS_TO_REPLACE = frozenset(
+    (
+        vocabulary.POD,
+        vocabulary.DEPLOYMENT,
+        vocabulary.STATEFUL_SET,
+        vocabulary.DAEMON_SET,
+        vocabulary.JOB,
+    )
+)
+"""Kinds whose pods are replaced, or that the host refuses, when their pod spec changes. The pods of
+others, such as a CronJob, stay whatever changes."""
 
 
 def may_keep(live: Object) -> bool:
@@ -89,37 +75,19 @@ def with_placement_of(live: Object, desired: Object) -> Object | None:
 
 def without_mark(desired: Object) -> Object:
     """Return an object that is placed as desired, without the mark of one that is not."""
-    if vocabulary.KEPT_PLACEMENT_ANNOTATION not in annotations_of(desired):
-        return desired
-    placed: Object = copy_object(desired)
-    del placed["metadata"]["annotations"][vocabulary.KEPT_PLACEMENT_ANNOTATION]
-    return placed
-
-
-def same_pods(answer: Object, live: Object) -> bool:
-    """Return whether the pods of two versions are the same, defaults of the host included."""
-    gvk = gvk_of(live)
-    if gvk.group_kind == _POD:
-        return bool(answer.get("spec") == live.get("spec"))
-    return bool(dig(answer, "spec", "template") == dig(live, "spec", "template"))
-
-
-def says_the_same(answer: Object, live: Object) -> bool:
-    """Return whether a write would change nothing but the version."""
-    return bool(
-        answer.get("spec") == live.get("spec")
-        and labels_of(answer) == labels_of(live)
-        and annotations_of(answer) == annotations_of(live)
-    )
+    return drop(desired, "metadata", "annotations", vocabulary.KEPT_PLACEMENT_ANNOTATION)
 
 
 def pods_of(live: Object, pods: Iterable[Object]) -> list[Object]:
     """Return the pods of a workload among those of its namespace that are to stay and run."""
-    if gvk_of(live).group_kind == _POD:
+    if gvk_of(live).group_kind == vocabulary.POD:
         own = [live]
     else:
-        selector = _selector(dig(live, "spec", "selector"))
-        own = [pod for pod in pods if selector is not None and selector.matches(labels_of(pod))]
+        try:
+            selector = msgspec.convert(dig(live, "spec", "selector"), LabelSelector)
+        except msgspec.ValidationError:
+            selector = LabelSelector()
+        own = [pod for pod in pods if selector and selector.matches(labels_of(pod))]
     return [
         pod
         for pod in own
@@ -135,37 +103,32 @@ def run_in_place(
 
     Else it creates pods in any case, which must select these nodes.
     """
+    kind, required = gvk_of(live).group_kind, 0
+    if kind == vocabulary.DAEMON_SET:
+        required = int(dig(live, "status", "desiredNumberScheduled") or 0)
+    elif kind in (vocabulary.DEPLOYMENT, vocabulary.STATEFUL_SET):
+        replicas = dig(desired, "spec", "replicas")
+        required = replicas if isinstance(replicas, int) else 1
     nodes = [dig(pod, "spec", "nodeName") or "" for pod in pods]
-    enough = PODS_TO_REPLACE[gvk_of(live).group_kind](live, desired)
-    return len(nodes) >= enough and all(map(owns_node, nodes))
-
-
-def _selector(value: Any) -> LabelSelector | None:
-    try:
-        selector = msgspec.convert(value, LabelSelector)
-    except msgspec.ValidationError:
-        return None
-    return selector or None
+    return len(nodes) >= required and all(map(owns_node, nodes))
 
 
 _DRY_RUN = {"dryRun": "All"}
+_CODEC = Codec(LabelledPod)
 PODS_OF_PAGE, PAGES_AT_MOST = 20, 200
 """A tenant may have thousands of pods of a megabyte: never are all in memory."""
 
 
+@dataclass(eq=False)
 class Adoptions:
     """Decides which adopted workloads keep the placement of their pods, and notes them in `kept`.
 
     owns_node: whether a node is one of a virtual cluster's: (virtual cluster, node).
     """
 
-    def __init__(
-        self, host: ApiClient, kept: ReportedObjects, owns_node: Callable[[str, str], bool]
-    ) -> None:
-        self._host = host
-        self._kept = kept
-        self._owns_node = owns_node
-        self._codec = Codec(LabelledPod)
+    host: ApiClient
+    kept: ReportedObjects
+    owns_node: Callable[[str, str], bool]
 
     async def settle(
         self, resource: Resource, desired: Object, live: Object, as_user: str
@@ -174,52 +137,52 @@ class Adoptions:
 
         desired: merged, retained, and with placement asserted.
         """
-        cluster, key = labels_of(desired).get(CLUSTER_LABEL, ""), key_of(desired)
-        kept = None
-        if may_keep(live):
-            kept = await self._keep(resource, desired, live, as_user)
+        cluster, key = labels_of(desired).get(vocabulary.CLUSTER_LABEL, ""), key_of(desired)
+        kept = await self._keep(resource, desired, live, as_user) if may_keep(live) else None
         if kept is None:
-            self._kept.settled(cluster, key)
+            self.kept.settled(cluster, key)
             return without_mark(desired), False
-        virtual = labels_of(desired).get(NAMESPACE_LABEL, "")
-        self._kept.note(cluster, key, f"{key.gvk.kind} {virtual}/{key.name}")
+        virtual = labels_of(desired).get(vocabulary.NAMESPACE_LABEL, "")
+        self.kept.note(cluster, key, f"{key.gvk.kind} {virtual}/{key.name}")
         return kept, True
 
     def gone(self, desired: Object) -> None:
         """Take note of an object that is removed or released."""
-        self._kept.settled(labels_of(desired).get(CLUSTER_LABEL, ""), key_of(desired))
+        self.kept.settled(labels_of(desired).get(vocabulary.CLUSTER_LABEL, ""), key_of(desired))
 
     async def _keep(
         self, resource: Resource, desired: Object, live: Object, as_user: str
     ) -> Object | None:
-        kept = with_placement_of(live, desired)
-        if kept is None:
+        kept, key = with_placement_of(live, desired), key_of(desired)
+        listed = await self._pods_in(key.namespace) if kept is not None else None
+        if kept is None or listed is None:
             return None
-        key, cluster = key_of(desired), labels_of(desired).get(CLUSTER_LABEL, "")
-        listed = await self._pods_in(key.namespace)
-        if listed is None:
-            return None
-        pods = pods_of(live, listed)
-        owns = partial(self._owns_node, cluster)
-        if not run_in_place(live, desired, pods, owns):
+        owns = partial(self.owns_node, labels_of(desired).get(vocabulary.CLUSTER_LABEL, ""))
+        if not run_in_place(live, desired, pods_of(live, listed), owns):
             return None
         # Only the host knows whether a manifest says the same as what it has, defaults included.
         path = resource.path(key.namespace, key.name)
         try:
-            answer = await self._host.replace(path, kept, as_user, _DRY_RUN)
+            answer = await self.host.replace(path, kept, as_user, _DRY_RUN)
         except InvalidError:
             return None
-        if not same_pods(answer, live):
+        pods = ("spec",) if key.gvk.group_kind == vocabulary.POD else ("spec", "template")
+        if dig(answer, *pods) != dig(live, *pods):
             return None
-        return live if says_the_same(answer, live) else kept
+        says_the_same = (
+            answer.get("spec") == live.get("spec")
+            and labels_of(answer) == labels_of(live)
+            and annotations_of(answer) == annotations_of(live)
+        )
+        return live if says_the_same else kept
 
     async def _pods_in(self, namespace: str) -> list[Object] | None:
         """Return what counts of the pods of a namespace, None where there are too many."""
         query, pods = {"limit": str(PODS_OF_PAGE)}, list[Object]()
         for _ in range(PAGES_AT_MOST):
-            content = await self._host.read_page(f"/api/v1/namespaces/{namespace}/pods", query)
+            content = await self.host.read_page(f"/api/v1/namespaces/{namespace}/pods", query)
             try:
-                page = self._codec.page(content)
+                page = _CODEC.page(content)
             except ValueError as error:
                 raise UnreadableError(f"cannot read the pods of {namespace}: {error}") from error
             check_version(page.resource_version)

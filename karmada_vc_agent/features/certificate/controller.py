@@ -1,12 +1,8 @@
 """Renews the agent's client certificate for the hub (contract 1.8).
 
-    check     the kubeconfig in use, and the Secret it may be from: how long it is valid
-    request   a new key, a CertificateSigningRequest with the old subject
-    store     certificate and key where the old ones are: file, Secret, or both
-    use       all clients of the hub take the new ones with their next request
-
-One reconcile is one step; what was begun is remembered, so that there is never more than one
-request waiting to be signed.
+A new key is made, and a CertificateSigningRequest with the old subject sent to the hub. Once that
+is signed, both are stored where the old ones are: file, Secret, or both. One reconcile is one step;
+what was begun is remembered, so that there is never more than one request waiting to be signed.
 """
 
 import asyncio
@@ -16,29 +12,18 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from karmada_vc_agent.cluster.lease import AgentCondition
-from karmada_vc_agent.kube.certificates import (
-    SIGNING_REQUESTS_PATH,
-    Certificate,
-    new_request,
-    read_certificate,
-    request_refusal,
-    signing_request,
-)
+from karmada_vc_agent.kube import certificates, kubeconfig
+from karmada_vc_agent.kube.certificates import SIGNING_REQUESTS_PATH, read_certificate
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
 from karmada_vc_agent.kube.errors import ApiError, KubeError, NotFoundError, PageError
 from karmada_vc_agent.kube.flows import LogOnce
-from karmada_vc_agent.kube.kubeconfig import (
-    KubeconfigError,
-    client_certificate,
-    parse_kubeconfig,
-    with_client_certificate,
-)
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import dig
 from karmada_vc_agent.model.virtual_cluster import CERT_ROTATION
@@ -130,29 +115,25 @@ _READ_ONLY = "the file with the credential for the hub is read-only, and no Secr
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?")
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
+class _Stored(NamedTuple):
     """A kubeconfig with a client certificate, and where it is stored."""
 
     store: FileStore | SecretStore
     content: bytes
     user: str
-    certificate: Certificate
+    certificate: certificates.Certificate
 
 
 @dataclass(slots=True)
 class _SigningRequest:
-    """A request on the hub: its name, the key it is for, how often it was polled.
-
-    chain: the certificate, once it is issued.
-    """
+    """A request on the hub: its name, the key it is for, how often it was polled."""
 
     name: str
     key: bytes
     polls: int = 0
-    chain: bytes = b""
 
 
+@dataclass(eq=False)
 class CertificateController:
     """Renews the credential in the file of `credentials`; there is one key.
 
@@ -161,28 +142,21 @@ class CertificateController:
     credentials. renewed: reports why it is not renewed though it is due.
     """
 
-    def __init__(
-        self,
-        hub: ApiClient,
-        credentials: Credentials,
-        stores: Sequence[FileStore | SecretStore],
-        interval_s: float,
-        threshold: float,
-        use: Callable[[Credentials], None],
-        now: Callable[[], datetime],
-        renewed: AgentCondition | None = None,
-    ) -> None:
-        self._hub = hub
-        self._credentials = credentials
-        self._stores = stores
-        self._interval_s = interval_s
-        self._threshold = threshold
-        self._use = use
-        self._now = now
-        self._renewed = renewed or AgentCondition()
-        self._request: _SigningRequest | None = None
-        self._in_use: datetime | None = None
-        self._once = LogOnce(_log)
+    hub: ApiClient
+    credentials: Credentials
+    stores: Sequence[FileStore | SecretStore]
+    interval_s: float
+    threshold: float
+    use: Callable[[Credentials], None]
+    now: Callable[[], datetime]
+    renewed: AgentCondition = field(default_factory=AgentCondition)
+    _request: _SigningRequest | None = None
+    _in_use: datetime | None = None
+    _once: LogOnce = field(default_factory=lambda: LogOnce(_log))
+
+    def __post_init__(self) -> None:
+        assert self.credentials.kubeconfig is not None  # noqa: S101 - setup sees to it
+        self._path, self._context = self.credentials.kubeconfig, self.credentials.context
 
     async def reconcile(self, _: str) -> Requeue:
         """Do the next step."""
@@ -192,17 +166,16 @@ class CertificateController:
         if self._request is not None:
             return await self._await(stored, self._request)
         newest = max(stored, key=lambda one: one.certificate.not_after)
-        self._catch_up(stored, newest)
-        if newest.certificate.remaining(self._now()) > self._threshold:
-            self._renewed.succeed()
-            return Requeue(self._interval_s)
+        self._in_use = self._in_use or stored[0].certificate.not_after
+        if newest.certificate.not_after > self._in_use:
+            self._take(newest.content)  # another writer put it into the Secret, not mounted yet
+        if newest.certificate.remaining(self.now()) > self.threshold:
+            self.renewed.succeed()
+            return Requeue(self.interval_s)
         if not any(one.store.is_writable() for one in stored):
-            self._renewed.fail("ReadOnly", _READ_ONLY + _ends(newest))
-            return self._rest(
-                "Cannot renew the hub credential: its file is read-only, and no Secret holds it; "
-                "see --karmada-kubeconfig-namespace",
-                ends=newest.certificate.not_after,
-            )
+            self.renewed.fail("ReadOnly", _READ_ONLY + _ends(newest))
+            text = f"Cannot renew: {_READ_ONLY}; see --karmada-kubeconfig-namespace"
+            return self._rest(text, ends=newest.certificate.not_after)
         return await self._send_request(newest)
 
     # --- check --------------------------------------------------------------------------
@@ -210,12 +183,12 @@ class CertificateController:
     async def _check(self) -> list[_Stored]:
         """Return the stores that hold our identity; the first one defines it."""
         stored: list[_Stored] = []
-        for store in self._stores:
+        for store in self.stores:
             try:
                 content = await store.read()
                 identity = self._identity_in(content) if content is not None else None
                 certificate = read_certificate(identity[1]) if identity is not None else None
-            except (OSError, KubeconfigError, ValueError) as error:
+            except (OSError, kubeconfig.KubeconfigError, ValueError) as error:
                 raise RetryError(f"{store.name}: {error}") from error
             if content is None or identity is None or certificate is None:
                 if not stored:
@@ -225,38 +198,29 @@ class CertificateController:
         return stored
 
     def _identity_in(self, content: bytes) -> tuple[str, bytes] | None:
-        return client_certificate(content, self._path, self._credentials.context)
-
-    def _catch_up(self, stored: Sequence[_Stored], newest: _Stored) -> None:
-        """Use what another writer put into the Secret before the file has it."""
-        if self._in_use is None:
-            self._in_use = stored[0].certificate.not_after
-        if newest.certificate.not_after > self._in_use:
-            self._take(newest.content)
+        return kubeconfig.client_certificate(content, self._path, self._context)
 
     def _take(self, content: bytes) -> None:
         identity = self._identity_in(content)
         assert identity is not None  # noqa: S101 - it has one, or it was not chosen
         self._in_use = read_certificate(identity[1]).not_after
         _log.info("Using a new hub credential", extra={"ends": self._in_use.isoformat()})
-        self._use(parse_kubeconfig(content, self._path, self._credentials.context))
+        self.use(kubeconfig.parse_kubeconfig(content, self._path, self._context))
 
     # --- request ------------------------------------------------------------------------
 
     async def _send_request(self, stored: _Stored) -> Requeue:
         """Request a new certificate from the hub with the lifetime of the old one."""
-        key, request = new_request(stored.certificate.subject)
-        name = _request_name(stored.user)
-        _log.info(
-            "Renewing the hub credential",
-            extra={"request": name, "ends": stored.certificate.not_after.isoformat()},
-        )
+        key, request = certificates.new_request(stored.certificate.subject)
+        stem = stored.user if _NAME.fullmatch(stored.user) else "karmada-vc-agent"
+        name = f"{stem}-{random_suffix()}"
+        extra = {"request": name, "ends": stored.certificate.not_after.isoformat()}
+        _log.info("Renewing the hub credential", extra=extra)
         # Before it is sent: if the answer is lost it may have arrived, and is then polled.
         self._request = _SigningRequest(name, key)
+        body = certificates.signing_request(name, request, stored.certificate.lifetime_s)
         try:
-            await self._hub.create(
-                SIGNING_REQUESTS_PATH, signing_request(name, request, stored.certificate.lifetime_s)
-            )
+            await self.hub.create(SIGNING_REQUESTS_PATH, body)
         except ApiError as error:
             if not isinstance(error, PageError):
                 self._request = None
@@ -265,22 +229,20 @@ class CertificateController:
 
     async def _await(self, stored: Sequence[_Stored], request: _SigningRequest) -> Requeue:
         """Poll the request; while it is pending there is no other."""
-        if request.chain:
-            return await self._keep(stored, request)
         try:
-            answer = await self._hub.get(f"{SIGNING_REQUESTS_PATH}/{request.name}")
+            answer = await self.hub.get(f"{SIGNING_REQUESTS_PATH}/{request.name}")
         except NotFoundError:
             return self._begin_again(request, "it was deleted")
         if certificate := dig(answer, "status", "certificate"):
-            request.chain = base64.b64decode(certificate, validate=True)
-            return await self._keep(stored, request)
-        if reason := request_refusal(answer):
-            self._renewed.fail("RequestRefused", _REFUSED.format(reason) + _ends(stored[0]))
+            chain = base64.b64decode(certificate, validate=True)
+            return await self._keep(stored, chain, request.key)
+        if reason := certificates.request_refusal(answer):
+            self.renewed.fail("RequestRefused", _REFUSED.format(reason) + _ends(stored[0]))
             return self._begin_again(request, reason)
         request.polls += 1
         if request.polls < POLLS:
             return POLL
-        self._renewed.fail("RequestPending", _PENDING.format(request.name) + _ends(stored[0]))
+        self.renewed.fail("RequestPending", _PENDING.format(request.name) + _ends(stored[0]))
         return self._rest("Waiting for the hub to sign", request=request.name)
 
     def _begin_again(self, request: _SigningRequest, reason: str) -> Requeue:
@@ -288,48 +250,39 @@ class CertificateController:
         self._request = None
         extra = {"request": request.name, "reason": reason}
         _log.error("The hub did not sign a new credential", extra=extra)
-        return Requeue(self._interval_s)
+        return Requeue(self.interval_s)
 
     # --- store --------------------------------------------------------------------------
 
-    async def _keep(self, stored: Sequence[_Stored], request: _SigningRequest) -> Requeue:
+    async def _keep(self, stored: Sequence[_Stored], chain: bytes, key: bytes) -> Requeue:
         """Write the issued certificate to every store, then use it; one success is enough."""
-        written: list[str] = []
+        written: dict[str, bytes] = {}
         problems: list[str] = []
-        content = b""
-        context, issued = self._credentials.context, (request.chain, request.key)
-        for one in stored:
-            if not one.store.is_writable():
-                continue
-            text = with_client_certificate(one.content, self._path, context, issued)
+        for one in filter(lambda one: one.store.is_writable(), stored):
+            issued = chain, key
+            text = kubeconfig.with_client_certificate(
+                one.content, self._path, self._context, issued
+            )
             try:
                 await one.store.write(text)
             except (KubeError, OSError) as error:
                 problems.append(f"{one.store.name}: {error}")
-                continue
-            written.append(one.store.name)
-            content = content or text
+            else:
+                written[one.store.name] = text
         if not written:
             raise RetryError(f"a new hub credential cannot be stored: {'; '.join(problems)}")
         self._request = None
-        self._renewed.succeed()
+        self.renewed.succeed()
         _log.info("Renewed the hub credential", extra={"kept_in": ", ".join(written)})
         for problem in problems:
             _log.error("An old hub credential remains", extra={"reason": problem})
-        self._take(content)
-        return Requeue(self._interval_s)
-
-    # --- results ------------------------------------------------------------------------
-
-    @property
-    def _path(self) -> Path:
-        assert self._credentials.kubeconfig is not None  # noqa: S101 - setup sees to it
-        return self._credentials.kubeconfig
+        self._take(next(iter(written.values())))
+        return Requeue(self.interval_s)
 
     def _rest(self, message: str, **extra: object) -> Requeue:
         """Wait for the next check; a lasting state is logged once."""
         self._once.warning(message, kubeconfig=str(self._path), **extra)
-        return Requeue(self._interval_s)
+        return Requeue(self.interval_s)
 
 
 def _ends(stored: _Stored) -> str:
@@ -337,27 +290,18 @@ def _ends(stored: _Stored) -> str:
     return f". The hub refuses the agent from {at} on; run karmada-vc-agent join"
 
 
-def _request_name(user: str) -> str:
-    """Return Karmada's name of a request, for any user name."""
-    stem = user if _NAME.fullmatch(user) else "karmada-vc-agent"
-    return f"{stem}-{random_suffix()}"
-
-
 def setup(parts: Parts, interval_s: float, threshold: float) -> ControllerSpec[str] | None:
-    """Declare the controller; None where the hub credential is from no file to renew.
-
-    interval_s: how often it checks. threshold: fraction of the lifetime, see CertificateController.
-    """
+    """Declare the controller; None where the hub credential is from no file to renew."""
     common, config, clients = parts.common, parts.common.config, parts.common.clients
-    kubeconfig = clients.hub.credentials.kubeconfig
-    if kubeconfig is None:
+    path = clients.hub.credentials.kubeconfig
+    if path is None:
         _log.warning("Not renewing the hub credential: it is not from a kubeconfig")
         return None
     namespace = config.karmada_kubeconfig_namespace or config.agent_namespace
     controller = CertificateController(
         clients.hub,
         clients.hub.credentials,
-        (FileStore(kubeconfig), SecretStore(clients.host, namespace)),
+        (FileStore(path), SecretStore(clients.host, namespace)),
         interval_s,
         threshold,
         clients.use_for_hub,

@@ -10,14 +10,7 @@ from karmada_vc_agent.commands import shared
 from karmada_vc_agent.commands.shared import CommandError, one_line_errors
 from karmada_vc_agent.config.checks import cluster_name_problem
 from karmada_vc_agent.config.decoding import ConfigError
-from karmada_vc_agent.features.deletion_brake.feature import (
-    CONFIRM_PREFIX,
-    KEEP,
-    RECORD_PREFIX,
-    Record,
-    read_record,
-    state_path,
-)
+from karmada_vc_agent.features.deletion_brake import feature
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.kube.kubeconfig import find_credentials
@@ -64,7 +57,7 @@ def confirm_deletions(**options: Any) -> None:
             raise ConfigError("flags", "NAME", problem)
         _, agent, namespace = shared.settings_and_agent(options)
         host = find_credentials(options["kubeconfig"], in_cluster_first=True)
-        path = state_path(namespace, agent)
+        path = feature.state_path(namespace, agent)
         asyncio.run(_decide(host, path, name, keeps=options["keeps"], is_sure=options["is_sure"]))
 
 
@@ -87,18 +80,18 @@ async def _decide(host: Credentials, path: str, name: str, *, keeps: bool, is_su
             )
         if not is_sure and not click.confirm(f"{fate} {record.objects} objects on the host?"):
             raise CommandError("nothing was changed")
-        value = f"{KEEP if keeps else ''}{record.digest}"
+        value = f"{feature.KEEP if keeps else ''}{record.digest}"
         await client.merge_patch(
-            path, {"metadata": {"annotations": {CONFIRM_PREFIX + name: value}}}
+            path, {"metadata": {"annotations": {feature.CONFIRM_PREFIX + name: value}}}
         )
         click.echo(f"{name}: confirmed; the agent follows within seconds")
 
 
-async def _record(client: ApiClient, path: str, name: str) -> Record | None:
+async def _record(client: ApiClient, path: str, name: str) -> feature.Record | None:
     try:
         state = await client.get(path)
     except NotFoundError as error:
         text = f"no agent has its state at {path}: give --agent-name and --agent-namespace"
         raise CommandError(text) from error
-    value = dig(state, "data", RECORD_PREFIX + name)
-    return read_record(value if isinstance(value, str) else "")
+    value = dig(state, "data", feature.RECORD_PREFIX + name)
+    return feature.read_record(value if isinstance(value, str) else "")

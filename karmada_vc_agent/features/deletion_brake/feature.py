@@ -10,7 +10,7 @@ import math
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -75,8 +75,7 @@ def is_too_much(limits: DeletionBrakeSettings, deleted: int, total: int) -> bool
     return deleted >= limits.at_least and deleted > limits.share * total
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
+class Deletion(NamedTuple):
     """A Work that is being deleted; objects: how many of the host are deleted with it."""
 
     uid: str
@@ -99,10 +98,11 @@ class Record(msgspec.Struct, frozen=True):
 
 
 def record_of(deletions: Iterable[Deletion], removed: int, total: int) -> Record:
-    """Return the record of held deletions; Works without objects are in no list."""
+    """Return the record of held deletions, in any order; Works without objects are in no list."""
     held = sorted((each for each in deletions if each.objects), key=lambda each: each.work)
-    names = tuple(each.work for each in held[:_NAMED])
-    return Record(digest_of(held), removed, count(held), total, names)
+    uids = "\n".join(sorted(each.uid for each in held))
+    digest = hashlib.sha256(uids.encode()).hexdigest()[:16]
+    return Record(digest, removed, count(held), total, tuple(each.work for each in held[:_NAMED]))
 
 
 def read_record(text: str) -> Record | None:
@@ -118,12 +118,6 @@ def state_path(namespace: str, agent: str) -> str:
     return f"/api/v1/namespaces/{namespace}/configmaps/{agent}-state"
 
 
-def digest_of(deletions: Iterable[Deletion]) -> str:
-    """Return the digest of a list, whatever its order."""
-    uids = sorted(each.uid for each in deletions)
-    return hashlib.sha256("\n".join(uids).encode()).hexdigest()[:16]
-
-
 def count(deletions: Iterable[Deletion]) -> int:
     """Return how many objects are deleted."""
     return sum(each.objects for each in deletions)
@@ -133,7 +127,6 @@ COUNTED_FOR_S = 1.0
 """How long a count of Works is used; what is removed meanwhile is added to it."""
 CHECK_S = 5.0
 """How often it is checked whether held deletions are confirmed, or taken back."""
-KEEPING_S = 1.0
 SETTLES_S = 1.0
 """Works are deleted one after the other; the record is not written for each of them."""
 COMPONENT = "deletion-brake"
@@ -157,6 +150,12 @@ class _Counted:
     shown: set[str] = field(default_factory=set)
     remaining: int = 0
     counted_at: float = -math.inf
+
+    def permit(self, deletion: Deletion) -> None:
+        """Have the objects of a Work removed."""
+        self.permitted[deletion.uid] = deletion.work
+        if self.pending.pop(deletion.uid, None) is not None:
+            self.remaining -= deletion.objects
 
 
 class DeletionBrake:
@@ -196,13 +195,11 @@ class DeletionBrake:
             removed = self._recently(counted)
             counted.pending[deletion.uid] = deletion
             if not self._is_too_much(counted, removed):
-                _permit(counted, deletion)
+                counted.permit(deletion)
                 counted.recent.append((now, deletion.objects))
                 return
             counted.removed = removed
-            self.changed.emit(cluster)
-        elif deletion.uid not in counted.pending:
-            counted.pending[deletion.uid] = deletion
+        if counted.pending.setdefault(deletion.uid, deletion) is deletion:
             self.changed.emit(cluster)
         # It says nothing of the other Works, as NotReadyError would.
         text = f"deletions are held: karmada-vc-agent confirm-deletions {cluster} lists them"
@@ -211,10 +208,6 @@ class DeletionBrake:
     def recorded_of(self, cluster: str) -> Record | None:
         """Return what is recorded as held, None = nothing."""
         return read_record(self._state.value(RECORD_PREFIX + cluster))
-
-    def recorded(self) -> list[str]:
-        """Return the virtual clusters with a record on the host."""
-        return list(self._state.values(RECORD_PREFIX))
 
     async def reconcile(self, name: str) -> Requeue | None:
         """Record what is held; release what is confirmed, or not deleted any more."""
@@ -228,10 +221,10 @@ class DeletionBrake:
         confirmed = await self._confirmed(name) if recorded is not None else ""
         if recorded is not None and confirmed == KEEP + recorded.digest:
             return await self._keep(name, pending)
-        if held is not None and await self._has_left(name):
-            counted.is_leaving = True
-            held = None
-        if held is None:
+        if held is not None:
+            state = await self._state.read_again(name)
+            counted.is_leaving |= state is not None and state.has_left
+        if held is None or counted.is_leaving:
             await self._release(name)
             return None
         if confirmed == held.digest:
@@ -252,7 +245,7 @@ class DeletionBrake:
             self._finalizer.abandon(name, deletion.work, deletion.uid)
             self._work_due.emit((name, deletion.work))
         if pending:
-            return Requeue(KEEPING_S)
+            return Requeue(SETTLES_S)
         _log.info("Kept the objects of deleted Works", extra={"virtual_cluster": name})
         await self._withdraw(name)
         await self._release(name)
@@ -268,7 +261,7 @@ class DeletionBrake:
         counted.removed, counted.counted_at = None, -math.inf
         for deletion in confirmed:
             counted.recent.clear()
-            _permit(counted, deletion)
+            counted.permit(deletion)
         if self.recorded_of(name) is not None:
             await self._state.write(RECORD_PREFIX + name, None)
             self.reported.emit(name)
@@ -287,10 +280,6 @@ class DeletionBrake:
             if uid not in counted.shown and work is not None:
                 self._recorder.record(COMPONENT, work, WARNING, "DeletionHeld", text)
         counted.shown = set(counted.pending)
-
-    async def _has_left(self, name: str) -> bool:
-        record = await self._state.read_again(name)
-        return record is not None and record.has_left
 
     async def _confirmed(self, name: str) -> str:
         """Return what an administrator confirmed."""
@@ -380,20 +369,12 @@ class DeletionBrake:
         return not (metadata.get("deletionTimestamp") and is_finalised)
 
 
-def _permit(counted: _Counted, deletion: Deletion) -> None:
-    counted.permitted[deletion.uid] = deletion.work
-    if counted.pending.pop(deletion.uid, None) is not None:
-        counted.remaining -= deletion.objects
-
-
 def _deletion_of(work: Object) -> Deletion:
     """Return the deletion of a Work; a Namespace counts by the Works that have objects in it."""
-    measure = is_trimmed(work)
-    objects = (
-        sum(gvk_of(manifest).group_kind != NAMESPACE for manifest in manifests_of(work))
-        if measure is None
-        else measure.manifest_count
-    )
+    if (measure := is_trimmed(work)) is not None:
+        objects = measure.manifest_count
+    else:
+        objects = sum(gvk_of(each).group_kind != NAMESPACE for each in manifests_of(work))
     return Deletion(uid_of(work), work["metadata"]["name"], objects)
 
 
@@ -404,7 +385,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         "deletion-brake",
         parts.common.queues.by_name(),
         brake.reconcile,
-        initial_keys=brake.recorded,
+        initial_keys=lambda: list(parts.common.state.values(RECORD_PREFIX)),
         sources=(
             Enqueues(brake.changed.subscribe, itself, SETTLES_S),
             Enqueues(parts.common.scopes.ended.subscribe, itself, SETTLES_S),
@@ -449,9 +430,6 @@ CONDITIONS = (
 )
 
 
-HELD = "virtual_cluster_deletions_held"
-
-
 def _connect(parts: Parts) -> None:
     common = parts.common
     brake = DeletionBrake(parts)
@@ -459,7 +437,11 @@ def _connect(parts: Parts) -> None:
     def samples() -> Iterator[Sample]:
         for name in filter(common.stores.clusters.ours, common.virtual_clusters):
             record = brake.recorded_of(name)
-            yield Sample(HELD, (name,), record.objects if record is not None else 0)
+            yield Sample(
+                "virtual_cluster_deletions_held",
+                (name,),
+                record.objects if record is not None else 0,
+            )
 
     common.provide(brake)
     common.metrics.add_source(samples)

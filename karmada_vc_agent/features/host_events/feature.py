@@ -1,29 +1,24 @@
 """Mirrors the host's warnings as events on Work and template (ADR 36).
 
-An event of the host may have been written by a tenant. It counts only in a claimed namespace, and
-only about an object that a manifest made, or that is made for such a one. It reaches the Work and
-the template of this manifest, and nothing else. One virtual cluster's events cost the others
-nothing: it has a budget, and a bound for what waits.
+Any writer of Events in a namespace may have written all of an event. It counts only in a claimed
+namespace, and only about an object that a manifest made, or that is made for such a one. It reaches
+the Work and the template of this manifest, and nothing else. Names of nodes stay in its text; those
+of other virtual clusters' nodes and namespaces, and how many nodes the host has, are left out.
 
-API servers bound neither the texts of core/v1 Events nor the names in them, but by what etcd
-stores: what waits is cut here, where it is read.
-
-A host has thousands of Events, and any writer of them in one namespace can make that millions. What
-is not taken is dropped as it is decoded: pages of a list are in memory until its end.
+A host may have millions of Events, with texts and names as long as etcd stores. Each is passed on
+as it is decoded, for pages of a list are in memory until its end; what waits is cut. All that is
+remembered is bounded for each virtual cluster, and each has a budget of its own.
 
 Several events are one series if they say the same of objects that one manifest made, as those of
-the pods of a Deployment do. All that is remembered is bounded for each virtual cluster.
-
-Any writer of Events in a namespace may have written its texts. Names of nodes stay; those of
-other virtual clusters' nodes and namespaces, and how many nodes the host has, are left out.
+the pods of a Deployment do.
 """
 
 import asyncio
 import hashlib
 import re
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 
 import msgspec
@@ -31,19 +26,14 @@ from cachetools import LRUCache
 from msgspec import Struct
 
 from karmada_vc_agent.cluster.virtual_clusters import Claim
-from karmada_vc_agent.kube.codec import Codec, Page, Unreadable, WatchEvent
-from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue
+from karmada_vc_agent.kube.codec import Codec
+from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue, Signal, itself
 from karmada_vc_agent.kube.errors import FORBIDDEN_S
 from karmada_vc_agent.kube.events import Series
 from karmada_vc_agent.kube.flows import TokenBucket
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
-from karmada_vc_agent.model.objects import (
-    Object,
-    annotations_of,
-    key_of,
-    parse_api_version,
-)
+from karmada_vc_agent.model.objects import Object, annotations_of, key_of, parse_api_version
 from karmada_vc_agent.model.user_text import cut_words, one_line
 from karmada_vc_agent.model.virtual_cluster import HOST_EVENTS, VirtualCluster
 from karmada_vc_agent.model.vocabulary import TEMPLATE_UID_ANNOTATION
@@ -78,12 +68,6 @@ class _Involved(Struct, rename="camel", gc=False):
     name: str = ""
     uid: str = ""
 
-    @property
-    def is_sound(self) -> bool:
-        """Return whether there may be such an object at all."""
-        texts = (self.api_version, self.kind, self.name, self.uid)
-        return bool(self.name) and all(len(text) <= NAME_AT_MOST for text in texts)
-
 
 class _EventSeries(Struct, rename="camel", gc=False):
     """The count and last time of reporters that use events.k8s.io."""
@@ -109,77 +93,21 @@ class HostEvent(Struct, rename="camel"):
     def __post_init__(self) -> None:
         self.message = self.message[:TEXT_AT_MOST]
 
-    @property
-    def times(self) -> int:
-        """The number of times that it occurred, at least 1."""
-        return max(1, self.count, self.series.count if self.series else 0)
 
-    @property
-    def first(self) -> str:
-        """The time of the first one, RFC 3339, or ""."""
-        return self.first_timestamp or self.event_time or ""
+class PassingCodec(Codec[HostEvent]):
+    """Passes on each Event that is listed or changes, and keeps none of it."""
 
-    @property
-    def last(self) -> str:
-        """The time of the last one, RFC 3339, or ""."""
-        observed = self.series.last_observed_time if self.series else None
-        return observed or self.last_timestamp or self.event_time or ""
-
-
-EVENTS_PATH = "/api/v1/events"
-WARNINGS = {"fieldSelector": "type=Warning"}
-
-
-class FilteringCodec(Codec[HostEvent]):
-    """Decodes Events, and leaves out those that `takes` rejects."""
-
-    def __init__(self, takes: Callable[[HostEvent], bool]) -> None:
+    def __init__(self, occurred: Callable[[HostEvent], None]) -> None:
         super().__init__(HostEvent)
-        self._takes = takes
+        self._occurred = occurred
 
-    def page(self, content: bytes, *, is_odd: bool = False) -> Page[HostEvent]:
-        """Decode one page, as every codec does."""
-        page = super().page(content, is_odd=is_odd)
-        return replace(page, items=[event for event in page.items if self._takes(event)])
-
-    def event(self, line: bytes) -> WatchEvent[HostEvent]:
-        """Decode one line of a watch. Raises UnreadableError if it is not an event."""
-        change = super().event(line)
-        if change.obj is None or self._takes(change.obj):
-            return change
-        return WatchEvent(change.type, None, change.resource_version)
+    def trim(self, obj: HostEvent) -> HostEvent:
+        """Pass on an event; return what is kept in place of all of them."""
+        self._occurred(obj)
+        return _NOTHING
 
 
-class PassingStore(Store[HostEvent]):
-    """Notifies its handlers of each event, and stores none."""
-
-    def apply(self, obj: HostEvent) -> None:
-        """Notify of an event from the watch."""
-        self._notify(None, obj)
-
-    def remove(self, obj: HostEvent) -> None:
-        """Do nothing: what was recorded stays recorded."""
-
-    def doubt(self, unreadable: Unreadable) -> None:
-        """Do nothing: an event that cannot be read reports nothing."""
-
-    def replace_all(
-        self,
-        objects: Iterable[HostEvent],
-        version: str = "",
-        unreadable: Sequence[Unreadable] = (),
-        *,
-        is_back: bool = False,
-    ) -> None:
-        """Notify of all that is listed."""
-        del unreadable
-        super().replace_all((), version, is_back=is_back)
-        for event in objects:
-            self._notify(None, event)
-
-    def __iter__(self) -> Iterator[HostEvent]:
-        """Iterate over nothing."""
-        return iter(())
+_NOTHING = HostEvent(_EventMeta())
 
 
 WAITING_OF_ONE = 500
@@ -189,9 +117,6 @@ GATHERED_S = 2.0
 """Pods fail together, and after a start all events are listed at once: they get one count."""
 REPEATED_AFTER_S = 60.0
 """A count that only rises is recorded so often at most: the budget of an object is for failures."""
-
-EventName = tuple[str, str]
-"""Host namespace and name of an Event."""
 
 
 @dataclass(slots=True)
@@ -209,11 +134,13 @@ class _Tally:
 
     def note(self, event: HostEvent, now: str) -> None:
         """Count an event, also a repeated one. now: bound of times of edges ahead."""
-        self.counts[event.metadata.uid] = event.times
+        series = event.series or _EventSeries()
+        self.counts[event.metadata.uid] = max(1, event.count, series.count)
         self.counts.move_to_end(event.metadata.uid)
         if len(self.counts) > EVENTS_OF_SERIES:
             self.earlier += self.counts.popitem(last=False)[1]
-        first, last = (_stamp(each) or now for each in (event.first, event.last))
+        first = _stamp(event.first_timestamp or event.event_time) or now
+        last = _stamp(series.last_observed_time or event.last_timestamp or event.event_time) or now
         self.first = min(self.first or first, first, now)
         self.last = max(self.last, min(last, now))
 
@@ -225,62 +152,12 @@ class _Tally:
 
     def wait_s(self, now_s: float) -> float:
         """Return for how long a new count is not recorded yet."""
-        due_s = (
-            self.recorded_at_s + REPEATED_AFTER_S if self.recorded else self.begun_at_s + GATHERED_S
-        )
-        return max(0.0, due_s - now_s)
+        if self.recorded:
+            return max(0.0, self.recorded_at_s + REPEATED_AFTER_S - now_s)
+        return max(0.0, self.begun_at_s + GATHERED_S - now_s)
 
 
-class Tallies:
-    """The series of one virtual cluster, and its events that wait."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[EventName, HostEvent] = {}
-        self._series: LRUCache[str, _Tally] = LRUCache(SERIES_OF_ONE)
-        self._of_event: LRUCache[str, _Tally] = LRUCache(SERIES_OF_ONE * 2)
-
-    def add(self, event: HostEvent) -> bool:
-        """Have an event wait, in its latest state; return False if there are too many."""
-        name = (event.metadata.namespace, event.metadata.name)
-        if name not in self._waiting and len(self._waiting) >= WAITING_OF_ONE:
-            return False
-        self._waiting[name] = event
-        return True
-
-    def waiting(self, name: EventName) -> HostEvent | None:
-        """Return the event that waits."""
-        return self._waiting.get(name)
-
-    def done(self, event: HostEvent) -> None:
-        """Drop an event, unless it has occurred again meanwhile."""
-        name = (event.metadata.namespace, event.metadata.name)
-        if self._waiting.get(name) is event:
-            del self._waiting[name]
-
-    def of_event(self, event: HostEvent) -> _Tally | None:
-        """Return the series that an event was counted in before."""
-        return self._of_event.get(event.metadata.uid)
-
-    def of(self, now_s: float, *identity: str) -> _Tally:
-        """Return a series by what distinguishes it; the name of its Event is derived from that."""
-        name = series_name(*identity)
-        tally = self._series.get(name)
-        if tally is None:
-            tally = self._series[name] = _Tally(name, now_s)
-        return tally
-
-    def count(self, tally: _Tally, event: HostEvent, now: str) -> None:
-        """Count an event in a series."""
-        tally.note(event, now)
-        self._of_event[event.metadata.uid] = tally
-
-
-def series_name(*identity: str) -> str:
-    """Return what the name of the Event of a series ends with."""
-    return hashlib.sha256("\n".join(identity).encode()).hexdigest()[:16]
-
-
-def _stamp(time: str) -> str:
+def _stamp(time: str | None) -> str:
     """Return a time of the API server without fractions of a second."""
     return f"{time[:19]}Z" if time else ""
 
@@ -300,9 +177,6 @@ _COMBINED = "(combined from similar events): "
 """The prefix of reporters for what they report often."""
 _NUMBER = re.compile(r"\d+")
 
-Taint = tuple[str, str]
-"""(key, value)"""
-
 
 def is_reason(reason: str) -> bool:
     """Return whether a reason is one, and not a text."""
@@ -313,13 +187,13 @@ def hub_text(
     message: str,
     names: Names,
     nodes: int,
-    taints: Collection[Taint],
+    taints: Collection[tuple[str, str]],
     is_foreign: Callable[[str], bool],
 ) -> str:
     """Return the message of an event of the host as a virtual cluster may read it, on one line.
 
-    nodes: how many the virtual cluster has. taints: of these. is_foreign: whether a word is the
-    name of something of another virtual cluster.
+    nodes: how many the virtual cluster has. taints: of these, (key, value). is_foreign: whether a
+    word is the name of something of another virtual cluster.
     """
     text = cut_words(one_line(message[:TEXT_AT_MOST]))
     match = _UNSCHEDULABLE.fullmatch(text)
@@ -336,7 +210,7 @@ def _shown(word: str, is_foreign: Callable[[str], bool]) -> str:
     return _DNS_NAMESPACE.sub(lambda part: HIDDEN if is_foreign(part[0]) else part[0], word)
 
 
-def _unschedulable(total: int, text: str, nodes: int, taints: Collection[Taint]) -> str:
+def _unschedulable(total: int, text: str, nodes: int, taints: Collection[tuple[str, str]]) -> str:
     """Return why a pod fits on no node, counted over the nodes of the virtual cluster.
 
     The text after the counts is about preemption, over all nodes of the host.
@@ -347,8 +221,9 @@ def _unschedulable(total: int, text: str, nodes: int, taints: Collection[Taint])
     kept = []
     for number, why in counted:
         count = int(number)
-        if _is_of_others(why, taints):
-            others -= min(count, others)
+        taint = _TAINT.search(why) if "taint" in why else None
+        if taint is not None and (taint[1], taint[2] or "") not in taints:
+            others -= min(count, others)  # no node of the virtual cluster has it
             continue
         if any(mark in why for mark in _OUTSIDE):
             hidden = min(count, others)
@@ -357,12 +232,6 @@ def _unschedulable(total: int, text: str, nodes: int, taints: Collection[Taint])
             kept.append(f"{min(count, nodes)} {why}")
     reasons = ", ".join(kept) if counted else text
     return f"0/{nodes} nodes are available{': ' * bool(reasons)}{reasons}."
-
-
-def _is_of_others(why: str, taints: Collection[Taint]) -> bool:
-    """Return whether a reason is a taint that no node of the virtual cluster has."""
-    match = _TAINT.search(why)
-    return "taint" in why and match is not None and (match[1], match[2] or "") not in taints
 
 
 def failure_of(message: str, *names: str) -> str:
@@ -411,14 +280,27 @@ EventKey = tuple[str, str, str]
 """Virtual cluster, host namespace and name of an Event of the host."""
 
 
-class _Share(Tallies):
-    """The budgets of one virtual cluster, and its counts."""
+class _Share:
+    """The budgets of one virtual cluster, its events that wait, and its series.
+
+    waiting: by host namespace and name. series: by the name that their Events end with. of_event:
+    the same, by the uid of an event.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        super().__init__()
         self.taken = TokenBucket(TAKEN_QPS, TAKEN_BURST, clock)
         self.lookups = TokenBucket(LOOKUPS_QPS, LOOKUPS_BURST, clock)
         self.records = TokenBucket(LOOKUPS_QPS, LOOKUPS_BURST, clock)
+        self.waiting: dict[tuple[str, str], HostEvent] = {}
+        self.series: LRUCache[str, _Tally] = LRUCache(SERIES_OF_ONE)
+        self.of_event: LRUCache[str, _Tally] = LRUCache(SERIES_OF_ONE * 2)
+
+    def series_of(self, event: HostEvent, now_s: float, *identity: str) -> _Tally:
+        """Return the series of an event, by what distinguishes it."""
+        name = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:16]
+        tally = self.series.setdefault(name, _Tally(name, now_s))
+        self.of_event[event.metadata.uid] = tally
+        return tally
 
 
 class HostEvents:
@@ -434,26 +316,26 @@ class HostEvents:
         self._context_for = works.contexts.context_for
         self._events = works.events
         self._clock = common.clock
+        self.occurred: Signal[[EventKey]] = Signal()
         self._shares: defaultdict[str, _Share] = common.scopes.keep_each(
             lambda: _Share(self._clock.monotonic)
         )
 
     # --- keys ---------------------------------------------------------------------------------
 
-    def takes(self, event: HostEvent) -> bool:
-        """Return whether to handle an event at all; called once for each that is decoded."""
-        claim = self._claim_on(event.metadata.namespace)
+    def seen(self, event: HostEvent) -> None:
+        """Have an event wait, in its latest state, if it is to be handled at all."""
+        claim, about = self._claim_on(event.metadata.namespace), event.involved_object
         if claim is None or event.type != "Warning" or not is_reason(event.reason):
-            return False
-        if not event.involved_object.is_sound:
-            return False
-        return self._shares[claim.cluster].taken.try_take()
-
-    def keys_of_event(self, _old: HostEvent | None, new: HostEvent | None) -> Iterator[EventKey]:
-        """Yield the key of an event that occurred, and have it wait."""
-        claim = self._claim_on(new.metadata.namespace) if new is not None else None
-        if new is not None and claim is not None and self._shares[claim.cluster].add(new):
-            yield claim.cluster, new.metadata.namespace, new.metadata.name
+            return
+        texts = (about.api_version, about.kind, about.name, about.uid)
+        if not about.name or any(len(text) > NAME_AT_MOST for text in texts):
+            return
+        share, name = self._shares[claim.cluster], (event.metadata.namespace, event.metadata.name)
+        has_space = name in share.waiting or len(share.waiting) < WAITING_OF_ONE
+        if share.taken.try_take() and has_space:
+            share.waiting[name] = event
+            self.occurred.emit((claim.cluster, *name))
 
     def _claim_on(self, namespace: str) -> Claim | None:
         claim = self._stores.claims.holder_of(namespace)
@@ -469,10 +351,10 @@ class HostEvents:
             self._shares.pop(cluster, None)
             return None
         share = self._shares[cluster]
-        event = share.waiting((namespace, name))
+        event = share.waiting.get((namespace, name))
         if event is None:
             return None
-        works, tally = self._works.store(cluster), share.of_event(event)
+        works, tally = self._works.store(cluster), share.of_event.get(event.metadata.uid)
         wait_s = 0.0
         if works is not None and not works.is_synced:
             wait_s = WAITS_S
@@ -481,8 +363,8 @@ class HostEvents:
         elif not share.lookups.try_take():
             wait_s = WAITS_S
         again = Requeue(wait_s) if wait_s else await self._mirror(vc, share, event)
-        if again is None:
-            share.done(event)
+        if again is None and share.waiting.get((namespace, name)) is event:
+            del share.waiting[namespace, name]  # else it has occurred again meanwhile
         return again
 
     async def _mirror(self, vc: VirtualCluster, share: _Share, event: HostEvent) -> Requeue | None:
@@ -498,8 +380,8 @@ class HostEvents:
         (group, _, kind), namespace, name = key_of(manifest)
         identity = (id_of_work(work), group, kind, namespace, name, str(uid or ""))
         now_s = self._clock.monotonic()
-        tally = share.of(now_s, *identity, event.reason, failure)
-        share.count(tally, event, self._clock.now())
+        tally = share.series_of(event, now_s, *identity, event.reason, failure)
+        tally.note(event, self._clock.now())
         series, wait_s = tally.series, tally.wait_s(now_s)
         if series.count == tally.recorded:
             return None
@@ -527,9 +409,7 @@ class HostEvents:
         gvk = parse_api_version(involved.api_version, involved.kind)
         resource = await self._find_on_host(gvk)
         claim = self._claim_on(event.metadata.namespace)
-        if resource is None or not resource.namespaced:
-            return None
-        if claim is None or claim.cluster != cluster:
+        if claim is None or claim.cluster != cluster or not (resource and resource.namespaced):
             return None
         place = Place(cluster, event.metadata.namespace, claim.namespace)
         origin = await self._owners.origin(place, resource, involved.name, involved.uid)
@@ -545,10 +425,9 @@ def setup(parts: Parts) -> ControllerSpec[EventKey]:
     """Declare the controller."""
     common, stores = parts.common, parts.common.stores
     mirror = HostEvents(parts)
-    store = PassingStore(FilteringCodec(mirror.takes))
-    reflector = Reflector(
-        common.clients.host, EVENTS_PATH, store.codec, store, WARNINGS, forbidden_s=FORBIDDEN_S
-    )
+    host, codec = common.clients.host, PassingCodec(mirror.seen)
+    query = {"fieldSelector": "type=Warning"}
+    reflector = Reflector(host, "/api/v1/events", codec, Store(codec), query, FORBIDDEN_S)
 
     async def watch() -> None:
         # The claims decide which events are taken.
@@ -562,7 +441,7 @@ def setup(parts: Parts) -> ControllerSpec[EventKey]:
         mirror.reconcile,
         FEW_WORKERS,
         switch=HOST_EVENTS,
-        sources=(Enqueues(store.add_handler, mirror.keys_of_event, SETTLES_S),),
+        sources=(Enqueues(mirror.occurred.subscribe, itself, SETTLES_S),),
         runs={"host events": watch},
     )
 

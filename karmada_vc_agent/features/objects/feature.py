@@ -3,10 +3,8 @@
 from typing import Any
 
 from karmada_vc_agent.access import templates
-from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.objects.definitions import ObjectsStart, describe, start
 from karmada_vc_agent.kube.controller import ControllerSpec
-from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.runner.parts import Feature, Parts
 
 
@@ -20,21 +18,14 @@ def _setup(parts: Parts) -> ControllerSpec[Any] | None:
     return setup(parts, started)
 
 
-def _definitions(config: AgentConfig) -> tuple[Object, ...]:
-    """Return the CRD, as `hack/update-manifests` generates it from the settings."""
-    is_on = config.objects.enabled
-    return (templates.document("features/objects/crd.yaml", {}),) if is_on else ()
-
-
-def _host_roles(config: AgentConfig) -> tuple[str, ...]:
-    return ("features/objects/roles.yaml",) if config.objects.enabled else ()
-
-
 FEATURE = Feature(
     "objects",
     controllers=(_setup,),
     start=start,
     describe=describe,
-    definitions=_definitions,
-    host_roles=_host_roles,
+    # The CRD is as `hack/update-manifests` generates it from the settings.
+    definitions=lambda config: (
+        (templates.document("features/objects/crd.yaml", {}),) if config.objects.enabled else ()
+    ),
+    host_roles=lambda config: ("features/objects/roles.yaml",) if config.objects.enabled else (),
 )

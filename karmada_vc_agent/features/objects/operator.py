@@ -7,9 +7,10 @@ all events are handled again after a restart: handlers compare. The status is wr
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import aiohttp
 import kopf
@@ -41,8 +42,6 @@ _log = logging.getLogger(__name__)
 logging.getLogger("kopf").setLevel(logging.WARNING)
 logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
 
-T = TypeVar("T")
-
 DRAIN_PAUSE_S = 1.0
 DRAIN_PAUSE_MAX_S = 5.0
 """Between two steps of one that waits for the same as before: many may be deleted at once."""
@@ -50,10 +49,8 @@ FAILED_PAUSE_S = 10.0
 STOP_S = 5.0
 """How long it may take to end; all its work can be repeated."""
 
-Seen = Callable[[str | None, Object], Coroutine[Any, Any, None]]
-Step = Callable[[str], Coroutine[Any, Any, str]]
 
-
+@dataclass(eq=False)
 class Operator:
     """Passes events of objects from the thread of kopf to the loop that runs it.
 
@@ -62,24 +59,25 @@ class Operator:
     for, "" once it is complete.
     """
 
-    def __init__(
-        self, agent: str, credentials: Callable[[], Credentials], seen: Seen, step: Step
-    ) -> None:
-        self._agent = agent
-        self._credentials = credentials
-        self._seen = seen
-        self._step = step
-        self._main: asyncio.AbstractEventLoop | None = None
+    agent: str
+    credentials: Callable[[], Credentials]
+    seen: Callable[[str | None, Object], None]
+    step: Callable[[str], Awaitable[str]]
 
     async def run(self) -> None:
         """Watch until cancelled; raises RuntimeError where kopf ends by itself."""
-        self._main = asyncio.get_running_loop()
-        stop = threading.Event()
-        ended = asyncio.Event()
-        thread = threading.Thread(
-            target=self._run, args=(stop, ended), name="virtual cluster objects", daemon=True
-        )
-        thread.start()
+        main, stop, ended = asyncio.get_running_loop(), threading.Event(), asyncio.Event()
+
+        def operate() -> None:
+            try:
+                asyncio.run(self._operate(main, stop))
+            except Exception:  # noqa: BLE001 - the thread ends; `run` raises
+                _log.exception("Failed to watch VirtualCluster objects")
+            finally:
+                if not main.is_closed():
+                    main.call_soon_threadsafe(ended.set)
+
+        threading.Thread(target=operate, name="virtual cluster objects", daemon=True).start()
         try:
             await ended.wait()
         finally:
@@ -88,38 +86,34 @@ class Operator:
                 await ended.wait()
         raise RuntimeError("kopf ended by itself")
 
-    def _run(self, stop: threading.Event, ended: asyncio.Event) -> None:
-        try:
-            asyncio.run(self._operate(stop))
-        except Exception:  # noqa: BLE001 - the thread ends; `run` raises
-            _log.exception("Failed to watch VirtualCluster objects")
-        finally:
-            if self._main is not None and not self._main.is_closed():
-                self._main.call_soon_threadsafe(ended.set)
+    async def _operate(self, main: asyncio.AbstractEventLoop, stop: threading.Event) -> None:
+        """Run kopf in the loop of its thread. main: the loop that handles what it reports."""
 
-    async def _operate(self, stop: threading.Event) -> None:
+        async def reported(event: Any, **_: Any) -> None:
+            main.call_soon_threadsafe(self.seen, event["type"], dict(event["object"]))
+
+        async def deleted(name: str | None, **_: Any) -> None:
+            removal = flows.run(name, partial(self._remove, name or ""))
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(removal, main))
+
+        def is_ours(meta: Any, **_: Any) -> bool:
+            return is_for(self.agent, meta)
+
+        registry, where = kopf.OperatorRegistry(), (DOMAIN, VERSION, OBJECTS)
+        kopf.on.login(registry=registry)(self.login)
+        kopf.on.event(*where, registry=registry)(reported)
+        kopf.on.delete(*where, registry=registry, when=is_ours)(deleted)
         await kopf.operator(
-            registry=self._registry(),
-            settings=_settings(self._agent),
+            registry=registry,
+            settings=_settings(self.agent),
             clusterwide=True,
             standalone=True,
             stop_flag=stop,
         )
 
-    def _registry(self) -> kopf.OperatorRegistry:
-        registry = kopf.OperatorRegistry()
-        where = (DOMAIN, VERSION, OBJECTS)
-        kopf.on.login(registry=registry)(self.login)
-        kopf.on.event(*where, registry=registry)(self._event)
-        kopf.on.delete(*where, registry=registry, when=self._is_ours)(self._deleted)
-        return registry
-
-    def _is_ours(self, meta: Any, **_: Any) -> bool:
-        return is_for(self._agent, meta)
-
     async def login(self, **_: Any) -> kopf.AiohttpSession:
         """Return how kopf reaches the host; called again when that rejects it."""
-        credentials = self._credentials()
+        credentials = self.credentials()
         session = aiohttp.ClientSession(
             # Each object has one request in progress: none waits for a connection of another one.
             connector=aiohttp.TCPConnector(
@@ -131,15 +125,7 @@ class Operator:
         )
         return kopf.AiohttpSession(server=credentials.server, aiohttp_session=session)
 
-    async def _event(self, event: Any, name: str | None, **_: Any) -> None:
-        """Pass an item of a list or an event; a fault with one object affects no other."""
-        try:
-            obj = cast("Object", dict(event["object"]))
-            await self._in_main(name or "", partial(self._seen, event["type"], obj))
-        except Exception:  # noqa: BLE001 - one object must not cost the others
-            _log.exception("Failed to handle a VirtualCluster object")
-
-    async def _deleted(self, name: str | None, **_: Any) -> None:
+    async def _remove(self, name: str) -> None:
         """Wait until the removal is complete; kopf then removes the finalizer.
 
         One that fails for a bug is retried here, for kopf would have to keep a mark on the object
@@ -148,26 +134,16 @@ class Operator:
         before, pause_s = "", DRAIN_PAUSE_S
         while True:
             try:
-                text = await self._in_main(name or "", partial(self._step, name or ""))
+                text = await self.step(name)
                 if not text:
                     return
-                pause_s = pause_after(pause_s) if text == before else DRAIN_PAUSE_S
+                is_same = text == before
+                pause_s = min(pause_s * 1.25, DRAIN_PAUSE_MAX_S) if is_same else DRAIN_PAUSE_S
                 before = text
             except Exception:  # noqa: BLE001 - it is retried
                 _log.exception("Failed to remove a virtual cluster")
                 pause_s = FAILED_PAUSE_S
             await asyncio.sleep(pause_s)
-
-    async def _in_main(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of work for one object in the loop of the agent."""
-        assert self._main is not None  # noqa: S101 - it is set before the thread starts
-        future = asyncio.run_coroutine_threadsafe(flows.run(name, work), self._main)
-        return await cast("Awaitable[T]", asyncio.wrap_future(future))
-
-
-def pause_after(pause_s: float) -> float:
-    """Return the pause after one that brought nothing new, in seconds."""
-    return min(pause_s * 1.25, DRAIN_PAUSE_MAX_S)
 
 
 def _requests_that_expect(name: str | None) -> type[aiohttp.ClientRequest]:
@@ -184,10 +160,11 @@ def _requests_that_expect(name: str | None) -> type[aiohttp.ClientRequest]:
 
 
 def _settings(agent: str) -> kopf.OperatorSettings:
+    """Return settings by which nothing but the finalizer is written to objects."""
     settings = kopf.OperatorSettings()
     settings.persistence.finalizer = finalizer(agent)
-    settings.persistence.progress_storage = _NoProgress()
-    settings.persistence.diffbase_storage = _NoDifferences()
+    settings.persistence.progress_storage = kopf.MultiProgressStorage([])
+    settings.persistence.diffbase_storage = kopf.MultiDiffBaseStorage([])
     settings.posting.enabled = False
     settings.watching.server_timeout = 300
     settings.watching.client_timeout = 330
@@ -195,48 +172,22 @@ def _settings(agent: str) -> kopf.OperatorSettings:
     return settings
 
 
-class _NoProgress(kopf.ProgressStorage):
-    """Stores no progress of handlers: ours get all events again."""
-
-    def fetch(self, **_: Any) -> None:
-        return None
-
-    def store(self, **_: Any) -> None:
-        pass
-
-    purge = touch = store
-
-    def clear(self, *, essence: Any) -> Any:
-        return essence
-
-
-class _NoDifferences(kopf.DiffBaseStorage):
-    """Keeps no copy of an object on the object."""
-
-    def fetch(self, **_: Any) -> None:
-        return None
-
-    def store(self, **_: Any) -> None:
-        pass
-
-
 async def drain_step(host: ApiClient, definitions: Definitions, removal: Removal, name: str) -> str:
     """Take the next step of a deletion; return what it waits for, "" once it is complete."""
     if definitions.of(name) is None:
         return ""
+    source, text = definitions.source, ""
     try:
         try:  # as it is now: its deletionPolicy may change while it waits
             definition = definitions.observe(await host.get(f"{PATH}/{name}"))
         except NotFoundError:
-            definition = None  # another writer removed the finalizer
-        if definition is not None and not definition.is_deleting:
-            # Recreated under its name, or restored from a backup, while kopf waits here.
-            definitions.note_waiting(name, "")
+            definitions.end(name)  # another writer removed the finalizer
             return ""
-        source, text = definitions.source, ""
-        vc = source.get(name) if definition is not None else None
+        if not definition.is_deleting:
+            return ""  # recreated under its name, or restored from a backup, while kopf waits here
+        vc = source.get(name)
         # Otherwise another one of this name is served, or none ever was.
-        if definition is not None and vc is not None and source.rival(name) is None:
+        if vc is not None and source.rival(name) is None:
             text = await removal.step(vc, source, keeps=definition.is_preserved)
     except UnreachableError as error:
         text = f"waiting for an API server that does not answer: {error}"
@@ -257,59 +208,48 @@ WORKS_SETTLE_S = 2.0
 
 def setup(parts: Parts, started: ObjectsStart) -> ControllerSpec[str]:
     """Declare the controller. started: what was read before."""
-    source, common, stores, config = (
-        started.source,
-        parts.common,
-        parts.common.stores,
-        parts.common.config,
-    )
-    queue = common.queues.by_name()
+    source, common, stores = started.source, parts.common, parts.common.stores
+    host, config, queue = common.clients.host, common.config, common.queues.by_name()
     definitions = Definitions(
         source,
         common.live,
         partial(check_permitted, common),
         partial(queue.add_after, delay_s=SETTLES_S),
-        partial(is_for, config.agent_name),
+        config.agent_name,
     )
     common.live.changed.subscribe(definitions.settings_changed)
     for name in started.preserved:
         if source.rival(name) is None:  # else its Works are of the one that has the name
             parts.works.finalizer.preserve(name, is_on=True)
-    host = common.clients.host
-    removal = removal_of(parts)
-
-    async def seen(kind: str | None, body: Object) -> None:
-        definitions.seen(kind, body)
-
-    step = partial(drain_step, host, definitions, removal)
-    operator = Operator(config.agent_name, lambda: host.credentials, seen, step)
+    step = partial(drain_step, host, definitions, removal_of(parts))
+    operator = Operator(config.agent_name, lambda: host.credentials, definitions.seen, step)
 
     async def operate() -> None:
         # A removal takes what is in no store for deleted.
         await wait_all_synced(stores.reflectors, config.cluster_cache_sync_timeout)
         await operator.run()
 
+    def name_of(old: Object | None, new: Object | None) -> tuple[str, ...]:
+        return tuple(each["metadata"]["name"] for each in (new or old,) if each)
+
     conditions = conditions_of_objects(parts)
-    writer = StatusWriter(parts, definitions, conditions.of)
+    signals = (
+        stores.membership.changed,
+        common.judgements.changed,
+        common.contact.changed,
+        parts.reachable.changed,
+    )
     return ControllerSpec(
         "virtual-cluster-objects",
         queue,
-        writer.reconcile,
+        StatusWriter(parts, definitions, conditions.of).reconcile,
         FEW_WORKERS,
         sources=(
-            Enqueues(stores.membership.changed.subscribe, itself, SETTLES_S),
-            Enqueues(common.judgements.changed.subscribe, itself, SETTLES_S),
-            Enqueues(common.contact.changed.subscribe, itself, SETTLES_S),
-            Enqueues(parts.reachable.changed.subscribe, itself, SETTLES_S),
-            Enqueues(stores.clusters.store.add_handler, _name_of, SETTLES_S),
+            *(Enqueues(signal.subscribe, itself, SETTLES_S) for signal in signals),
+            Enqueues(stores.clusters.store.add_handler, name_of, SETTLES_S),
             Enqueues(common.signals.work.subscribe, name_of_counted, WORKS_SETTLE_S),
             *conditions.sources(SETTLES_S),
         ),
         resync_keys=same,
         runs={"virtual cluster objects": operate},
     )
-
-
-def _name_of(old: Object | None, new: Object | None) -> Iterable[str]:
-    cluster = new or old
-    return (cluster["metadata"]["name"],) if cluster is not None else ()

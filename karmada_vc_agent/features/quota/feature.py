@@ -9,6 +9,7 @@ the rest.
 import asyncio
 import logging
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -16,16 +17,15 @@ from functools import partial
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
 from karmada_vc_agent.cluster.virtual_clusters import CLUSTER_INDEX, Phase, claims_in, hold_of
 from karmada_vc_agent.features.quota.shares import (
-    POD_COUNTS,
     Pending,
     amounts_of,
     divide,
+    is_enforced,
     left_of,
     next_hard,
     pending,
     quantities_of,
     requested_by,
-    settled,
     share_of,
 )
 from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue, RetryError, same
@@ -34,7 +34,7 @@ from karmada_vc_agent.kube.errors import KubeError, NotFoundError
 from karmada_vc_agent.kube.flows import for_each
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, gvk_of, labels_of
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster
-from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, plural
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, WITH_PODS, plural
 from karmada_vc_agent.runner.common import FEW_WORKERS, Common
 from karmada_vc_agent.runner.parts import ConditionSpec, Feature, Parts
 from karmada_vc_agent.telemetry.metrics import Sample
@@ -46,11 +46,14 @@ STALLED_AFTER_S = 10.0
 
 
 class Divisions(NamespaceShares):
-    """The state of each division: what it waits for; a long wait is a stall."""
+    """The state of each division; a long wait is a stall.
+
+    waiting: what it waits for, and since when, of each virtual cluster whose quota was checked.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._waiting: dict[str, tuple[Pending, float] | None] = {}
+        self.waiting: dict[str, tuple[Pending | None, float]] = {}
         self._shown: dict[str, Pending | None] = {}
         self._new: dict[str, dict[str, asyncio.Event]] = {}
 
@@ -60,17 +63,16 @@ class Divisions(NamespaceShares):
         While it waits for the same reason in one of the namespaces of before, it is the same wait,
         however many others are added: a busy hub adds some all the time.
         """
-        before, since = self._waiting.get(cluster), self._clock()
-        if pending is not None and before is not None and before[0].overlaps(pending):
-            since = before[1]
-        self._waiting[cluster] = (pending, since) if pending is not None else None
+        before, since = self.waiting.get(cluster, (None, 0.0))
+        is_same = before is not None and pending is not None and before.overlaps(pending)
+        self.waiting[cluster] = (pending, since if is_same else self._clock())
         stalled, shown = self.stalled(cluster), self._shown.get(cluster)
         self._shown[cluster] = stalled
         return stalled != shown
 
     def forget(self, cluster: str) -> None:
         """Forget a virtual cluster that has no quota any more, or is not served."""
-        self._waiting.pop(cluster, None)
+        self.waiting.pop(cluster, None)
         self._shown.pop(cluster, None)
         self.settle(cluster, tuple(self._new.get(cluster, ())))
 
@@ -94,20 +96,10 @@ class Divisions(NamespaceShares):
             await asyncio.wait_for(event.wait(), STALLED_AFTER_S)
         self.settle(cluster, [namespace])
 
-    def is_checked(self, cluster: str) -> bool:
-        """Return whether the quota of a virtual cluster was checked yet."""
-        return cluster in self._waiting
-
     def stalled(self, cluster: str) -> Pending | None:
         """Return what a division has been waiting for too long, or None."""
-        waiting = self._waiting.get(cluster)
-        if waiting is None or self._clock() - waiting[1] < STALLED_AFTER_S:
-            return None
-        return waiting[0]
-
-    def all(self) -> dict[str, bool]:
-        """Return virtual cluster -> whether the division of its quota is stalled."""
-        return {cluster: self.stalled(cluster) is not None for cluster in self._waiting}
+        pending, since = self.waiting.get(cluster, (None, 0.0))
+        return pending if self._clock() - since >= STALLED_AFTER_S else None
 
 
 _log = logging.getLogger(__name__)
@@ -115,14 +107,14 @@ _log = logging.getLogger(__name__)
 _WATCHED = frozenset(("list", "watch"))
 WORKLOADS = tuple(
     Resource(GroupVersionKind(kind.group, "v1", kind.kind), plural(kind), True, _WATCHED)
-    for kind in POD_COUNTS
+    for kind in WITH_PODS
 )
-"""Kinds that declare their number of pods."""
+"""Kinds that declare their number of pods; all are served in version v1."""
 _KINDS = frozenset((QUOTAS.gvk, *(resource.gvk for resource in WORKLOADS)))
 SETTLES_S = 0.05
 """Changes of quotas and workloads come in bursts, but pods wait for the result."""
 
-_ByNamespace = dict[str, dict[str, int]]
+_ByNamespace = defaultdict[str, Counter[str]]
 
 
 def keys_of_object(
@@ -166,11 +158,9 @@ class QuotaController:
             return None
         try:
             waits_for = await self._step(name, vc)
-        except KubeError as error:
-            self._note(name, Pending("NotWritten", str(error)))
-            raise
-        except RetryError as error:
-            self._note(name, Pending("NotKnown", str(error)))
+        except (KubeError, RetryError) as error:
+            reason = "NotWritten" if isinstance(error, KubeError) else "NotKnown"
+            self._note(name, Pending(reason, str(error)))
             raise
         self._note(name, waits_for)
         return Requeue(STALLED_AFTER_S) if waits_for is not None else None
@@ -189,44 +179,34 @@ class QuotaController:
             and self._claims.cluster_on(quota["metadata"]["namespace"]) == name
         }
         requested, rolling = self._requested(vc)
-        shares = {
-            ns: share_of(quota, requested.get(ns, {}), rolling.get(ns, {}))
-            for ns, quota in quotas.items()
-        }
-        missing = self._namespaces(name) - shares.keys()
-        kept = [namespace for namespace in shares if not self._may_write(namespace)]
-        total = left_of(amounts_of(vc.quota), [shares.pop(namespace) for namespace in kept])
+        shares = {ns: share_of(each, requested[ns], rolling[ns]) for ns, each in quotas.items()}
+        missing = set(filter(self._is_claimed, self._claims.of(name).values())) - shares.keys()
+        held = {ns for ns in shares if hold_of(self._claims.store.get("", ns)) is not None}
+        kept = [shares.pop(ns) for ns in quotas if ns in held or not self._is_claimed(ns)]
+        total = left_of(amounts_of(vc.quota), kept)
         targets = divide(total, shares)
-        self._divisions.settle(name, settled(total, shares, targets))
+        is_settled = partial(is_enforced, total)
+        self._divisions.settle(name, [ns for ns in shares if is_settled(shares[ns], targets[ns])])
         step = next_hard(total, shares, targets, may_raise=not missing)
-        changed = [namespace for namespace in step if step[namespace] != shares[namespace].hard]
 
         async def write(namespace: str) -> None:
             await self._write(vc, quotas[namespace], step[namespace])
 
-        await for_each(changed, write)
+        await for_each([ns for ns in step if step[ns] != shares[ns].hard], write)
         return pending(total, shares, targets, step, missing)
 
-    def _namespaces(self, cluster: str) -> set[str]:
-        """Return the host namespaces that are claimed, and neither released nor being deleted."""
-        claimed = self._claims.of(cluster).values()
-        return {name for name in claimed if self._claims.phase(name) is Phase.CLAIMED}
-
-    def _may_write(self, namespace: str) -> bool:
-        """Return whether the share of a namespace may change: it is claimed, and not held."""
-        is_held = hold_of(self._claims.store.get("", namespace)) is not None
-        return self._claims.phase(namespace) is Phase.CLAIMED and not is_held
+    def _is_claimed(self, namespace: str) -> bool:
+        """Return whether a host namespace is claimed, and neither released nor being deleted."""
+        return self._claims.phase(namespace) is Phase.CLAIMED
 
     async def _write(self, vc: VirtualCluster, quota: Object, hard: Mapping[str, int]) -> None:
         namespace = quota["metadata"]["namespace"]
         quantities = quantities_of(hard)
         extra = {"virtual_cluster": vc.name, "namespace": namespace, "hard": str(quantities)}
         _log.debug("Writing quota", extra=extra)
-        spec = {**(quota.get("spec") or {}), "hard": quantities}
+        body = {**quota, "spec": {**(quota.get("spec") or {}), "hard": quantities}}
         try:
-            answer = await self._host.replace(
-                QUOTAS.path(namespace, QUOTA_NAME), {**quota, "spec": spec}
-            )
+            answer = await self._host.replace(QUOTAS.path(namespace, QUOTA_NAME), body)
         except NotFoundError:
             return  # the namespaces controller recreates it
         store = self._store_of(QUOTAS)
@@ -236,25 +216,22 @@ class QuotaController:
     def _requested(self, vc: VirtualCluster) -> tuple[_ByNamespace, _ByNamespace]:
         """Return the requests of the workloads in each host namespace, normally and in rollouts."""
         nodes = len(self._membership.nodes_of(vc.name))
-        sums: tuple[_ByNamespace, _ByNamespace] = ({}, {})
+        sums: tuple[_ByNamespace, _ByNamespace] = (defaultdict(Counter), defaultdict(Counter))
         for workload in self._labelled(vc.name, *WORKLOADS):
-            namespace = workload["metadata"]["namespace"]
-            for by_namespace, amounts in zip(
-                sums, requested_by(workload, vc.limits, nodes), strict=True
-            ):
-                total = by_namespace.setdefault(namespace, {})
-                for name, amount in amounts.items():
-                    total[name] = total.get(name, 0) + amount
+            amounts = requested_by(workload, vc.limits, nodes)
+            for by_namespace, each in zip(sums, amounts, strict=True):
+                by_namespace[workload["metadata"]["namespace"]].update(each)
         return sums
 
     def _labelled(self, cluster: str, *resources: Resource) -> list[Object]:
         """Return the objects of a virtual cluster, of all these resources."""
-        stores = [(resource, self._store_of(resource)) for resource in resources]
-        for resource, store in stores:
+        labelled: list[Object] = []
+        for resource in resources:
+            store = self._store_of(resource)
             if store is None or not store.is_synced:
                 raise RetryError(f"{resource.plural} of the host are not listed yet")
-        indexed = (store.by_index(CLUSTER_INDEX, cluster) for _, store in stores if store)
-        return [obj for objects in indexed for obj in objects]
+            labelled += store.by_index(CLUSTER_INDEX, cluster)
+        return labelled
 
 
 def setup(parts: Parts) -> ControllerSpec[str]:
@@ -288,9 +265,10 @@ def quota_divided(common: Common, vc: VirtualCluster) -> Condition | None:
     """Return the condition; None before the quota was checked."""
     if not vc.quota:
         return QUOTA_DIVIDED.true("NoQuota", "no quota is configured")
-    if not common.part(Divisions).is_checked(vc.name):
+    divisions = common.part(Divisions)
+    if vc.name not in divisions.waiting:
         return None
-    stalled = common.part(Divisions).stalled(vc.name)
+    stalled = divisions.stalled(vc.name)
     if stalled is None:
         return QUOTA_DIVIDED.true("Divided", "every namespace has its share of the quota")
     virtual = {host: name for name, host in common.stores.claims.of(vc.name).items()}
@@ -302,16 +280,13 @@ def quota_divided(common: Common, vc: VirtualCluster) -> Condition | None:
 CONDITIONS = (ConditionSpec(QUOTA_DIVIDED, lambda parts, vc: quota_divided(parts.common, vc)),)
 
 
-STALLED = "virtual_cluster_quota_stalled"
-
-
 def _prepare(common: Common) -> None:
     divisions = Divisions(common.clock.monotonic)
 
     def samples() -> Iterator[Sample]:
-        for name, is_stalled in divisions.all().items():
-            if common.stores.clusters.ours(name) is not None:
-                yield Sample(STALLED, (name,), is_stalled)
+        for name in filter(common.stores.clusters.ours, divisions.waiting):
+            is_stalled = divisions.stalled(name) is not None
+            yield Sample("virtual_cluster_quota_stalled", (name,), is_stalled)
 
     common.provide(divisions)
     common.hooks.shares = divisions

@@ -5,20 +5,19 @@ up to more than the whole; unused shares move to where they are needed. Amounts 
 milli-cores for CPU, units for everything else.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
 from karmada_vc_agent.model import quantity, vocabulary
-from karmada_vc_agent.model.objects import GroupKind, Object, dig, gvk_of
+from karmada_vc_agent.model.objects import Object, dig, gvk_of
 
 Amounts = Mapping[str, int]
 
-_REQUESTS, _LIMITS = "requests.", "limits."
 _PODS = ("pods", "count/pods")
 _PLAIN_REQUESTS = ("cpu", "memory", "ephemeral-storage")
-_SURGE = "25%"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +91,10 @@ def divide(total: Amounts, shares: Mapping[str, Share]) -> dict[str, dict[str, i
     evenly. A division that still suffices is kept, so that a new pod does not change every quota:
     one in which each has half of an even part of the rest, and one at least while it lasts.
     """
-    targets: dict[str, dict[str, int]] = {name: {} for name in shares}
     if not shares:
-        return targets
-    for resource, amount in total.items():
-        for name, share in _divide_one(resource, amount, shares).items():
-            targets[name][resource] = share
-    return targets
+        return {}
+    parts = {resource: _divide_one(resource, total[resource], shares) for resource in total}
+    return {name: {resource: part[name] for resource, part in parts.items()} for name in shares}
 
 
 def next_hard(
@@ -118,31 +114,22 @@ def next_hard(
     """
     result: dict[str, dict[str, int]] = {name: {} for name in shares}
     for resource, amount in total.items():
-        target = {name: targets[name][resource] for name in shares}
-        lowered = {n: min(s.hard.get(resource, 0), target[n]) for n, s in shares.items()}
-        held = {n: _held(s, resource) for n, s in shares.items()}
-        is_counted = all(resource in (share.enforced or {}) for share in shares.values())
-        if not (may_raise and is_counted):
-            for name in shares:
-                result[name][resource] = lowered[name]
-            continue
+        held = {name: _held(share, resource) for name, share in shares.items()}
         free = max(0, amount - sum(held.values()))
+        is_counted = all(resource in (share.enforced or {}) for share in shares.values())
         for name in sorted(shares):
-            new = max(lowered[name], min(target[name], held[name] + free))
-            free -= max(0, new - held[name])
+            target = targets[name][resource]
+            new = min(shares[name].hard.get(resource, 0), target)
+            if may_raise and is_counted:
+                new = max(new, min(target, held[name] + free))
+                free -= max(0, new - held[name])
             result[name][resource] = new
     return result
 
 
-def settled(
-    total: Amounts, shares: Mapping[str, Share], targets: Mapping[str, Amounts]
-) -> list[str]:
-    """Return the namespaces in which the host enforces the target."""
-    return [
-        name
-        for name, share in shares.items()
-        if all((share.enforced or {}).get(r) == targets[name][r] for r in total)
-    ]
+def is_enforced(total: Amounts, share: Share, target: Amounts) -> bool:
+    """Return whether the host enforces the target of a namespace."""
+    return all((share.enforced or {}).get(resource) == target[resource] for resource in total)
 
 
 def pending(
@@ -157,19 +144,14 @@ def pending(
     written: current spec of the quotas. missing: namespaces without a quota.
     """
     if missing:
-        text = "there is no quota yet in"
-        return Pending("NamespaceWithoutQuota", text, tuple(sorted(missing)))
+        return Pending("NamespaceWithoutQuota", "there is no quota yet in", tuple(sorted(missing)))
     uncounted = [n for n, share in shares.items() if total.keys() - (share.enforced or {}).keys()]
     if uncounted:
         text = "the host has not computed the usage of"
         return Pending("NotCounted", text, tuple(sorted(uncounted)))
     if all(written[name] == targets[name] for name in shares):
         return None
-    holding = [
-        name
-        for name, share in shares.items()
-        if any(_held(share, r) > written[name][r] for r in total)
-    ]
+    holding = [n for n, s in shares.items() if any(_held(s, r) > written[n][r] for r in total)]
     text = "the host does not enforce the lowered quota yet in"
     return Pending("NotLowered", text, tuple(sorted(holding)))
 
@@ -186,12 +168,11 @@ def requested_by(
     spec = dig(workload, "spec", "template", "spec")
     if not pods or not isinstance(spec, dict):
         return {}, {}
-    one: dict[str, int] = dict.fromkeys(_PODS, 1)
-    for field, prefix in (("requests", _REQUESTS), ("limits", _LIMITS)):
-        for name, amount in _pod_amounts(spec, field, limits).items():
-            one[prefix + name] = amount
-            if field == "requests" and name in _PLAIN_REQUESTS:
-                one[name] = amount
+    requests, limited = (_pod_amounts(spec, field, limits) for field in ("requests", "limits"))
+    one = dict.fromkeys(_PODS, 1)
+    one |= {name: requests[name] for name in _PLAIN_REQUESTS if name in requests}
+    one |= {f"requests.{name}": amount for name, amount in requests.items()}
+    one |= {f"limits.{name}": amount for name, amount in limited.items()}
     return (
         {name: amount * pods for name, amount in one.items()},
         {name: amount * (pods + surge) for name, amount in one.items()},
@@ -229,51 +210,18 @@ def _held(share: Share, resource: str) -> int:
     return max(each.get(resource, 0) for each in amounts)
 
 
-def _replicas(workload: Object, _nodes: int) -> tuple[int, int]:
-    """Count `spec.replicas`."""
-    return _number(_spec(workload).get("replicas"), 1), 0
-
-
-def _rolling_replicas(workload: Object, nodes: int) -> tuple[int, int]:
-    """Count `spec.replicas`, and `maxSurge` more while it rolls."""
-    replicas, _ = _replicas(workload, nodes)
-    return replicas, _surge(_spec(workload), replicas)
-
-
-def _one_for_each_node(_workload: Object, nodes: int) -> tuple[int, int]:
-    """Count one for each node of the virtual cluster."""
-    return nodes, 0
-
-
-def _parallelism(workload: Object, _nodes: int) -> tuple[int, int]:
-    """Count `spec.parallelism` until it is complete; zero while it is suspended."""
-    is_complete = dig(workload, "status", "completionTime") is not None
-    if is_complete or _spec(workload).get("suspend"):
-        return 0, 0
-    return _number(_spec(workload).get("parallelism"), 1), 0
-
-
-PodCount = Callable[[Object, int], tuple[int, int]]
-"""(workload, nodes) -> its number of pods, and the additional ones during a rollout."""
-
-POD_COUNTS: Mapping[GroupKind, PodCount] = {
-    vocabulary.DEPLOYMENT: _rolling_replicas,
-    vocabulary.STATEFUL_SET: _replicas,
-    vocabulary.DAEMON_SET: _one_for_each_node,
-    vocabulary.REPLICA_SET: _replicas,
-    GroupKind("", "ReplicationController"): _replicas,
-    vocabulary.JOB: _parallelism,
-}
-"""Kinds that declare their number of pods; all are served in version v1."""
-
-
 def _pod_count(workload: Object, nodes: int) -> tuple[int, int]:
-    count = POD_COUNTS.get(gvk_of(workload).group_kind)
-    return count(workload, nodes) if count else (0, 0)
-
-
-def _spec(workload: Object) -> Object:
-    return workload.get("spec") or {}
+    """Return the number of pods that a workload declares, and the additional ones of a rollout."""
+    kind, spec = gvk_of(workload).group_kind, workload.get("spec") or {}
+    if kind not in vocabulary.WITH_PODS:
+        return 0, 0
+    if kind == vocabulary.DAEMON_SET:
+        return nodes, 0
+    if kind == vocabulary.JOB:
+        is_over = dig(workload, "status", "completionTime") is not None or spec.get("suspend")
+        return 0 if is_over else _number(spec.get("parallelism"), 1), 0
+    replicas = _number(spec.get("replicas"), 1)
+    return replicas, _surge(spec, replicas) if kind == vocabulary.DEPLOYMENT else 0
 
 
 def _surge(spec: Object, replicas: int) -> int:
@@ -281,7 +229,7 @@ def _surge(spec: Object, replicas: int) -> int:
     if not replicas or dig(spec, "strategy", "type") == "Recreate":
         return 0
     surge = dig(spec, "strategy", "rollingUpdate", "maxSurge")
-    surge = _SURGE if surge is None else surge
+    surge = "25%" if surge is None else surge
     if isinstance(surge, str) and surge.endswith("%") and surge[:-1].isdigit():
         return -(-replicas * int(surge[:-1]) // 100)
     return _number(surge, 0)
@@ -291,19 +239,17 @@ def _number(value: Any, default: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
-def _pod_amounts(spec: Object, field: str, limits: tuple[Object, ...]) -> dict[str, int]:
+def _pod_amounts(spec: Object, field: str, limits: tuple[Object, ...]) -> Counter[str]:
     """Return requests or limits of one pod, as the scheduler and the quota count them."""
     default = _container_default(field, limits)
-    total: dict[str, int] = {}
+    total: Counter[str] = Counter()
     for container in spec.get("containers") or []:
-        for name, amount in {**default, **_stated(container, field)}.items():
-            total[name] = total.get(name, 0) + amount
+        total.update({**default, **_stated(container, field)})
     for container in spec.get("initContainers") or []:
-        for name, amount in {**default, **_stated(container, field)}.items():
-            total[name] = max(total.get(name, 0), amount)
+        total |= Counter({**default, **_stated(container, field)})
     for name, amount in amounts_of(spec.get("overhead")).items():
         if field == "requests" or name in total:  # no limit stays no limit
-            total[name] = total.get(name, 0) + amount
+            total[name] += amount
     return total
 
 
@@ -315,27 +261,23 @@ def _stated(container: Object, field: str) -> dict[str, int]:
 
 
 def _container_default(field: str, limits: tuple[Object, ...]) -> dict[str, int]:
+    of_requests = ("min", "max", "default", "defaultRequest")
     default: dict[str, int] = {}
-    keys = (
-        ("min", "max", "default", "defaultRequest") if field == "requests" else ("max", "default")
-    )
     for limit in limits:
-        if limit.get("type") == "Container":
-            for key in keys:
+        for key in of_requests if field == "requests" else ("max", "default"):
+            if limit.get("type") == "Container":
                 default |= amounts_of(limit.get(key))
     return default
 
 
-def _is_cpu(name: str) -> bool:
-    return name.rpartition(".")[2] == "cpu"
-
-
 def _amount(name: str, raw: quantity.Raw) -> int:
-    return quantity.milli_units(raw) if _is_cpu(name) else quantity.whole_units(raw)
+    is_cpu = name.rpartition(".")[2] == "cpu"
+    return quantity.milli_units(raw) if is_cpu else quantity.whole_units(raw)
 
 
 def _quantity(name: str, amount: int) -> quantity.Quantity:
-    if _is_cpu(name):
+    resource = name.rpartition(".")[2]
+    if resource == "cpu":
         return quantity.of_milli(amount)
-    is_memory = name.rpartition(".")[2] in ("memory", "ephemeral-storage", "storage")
+    is_memory = resource in ("memory", "ephemeral-storage", "storage")
     return quantity.of_whole(amount, "BinarySI" if is_memory else "DecimalSI")

@@ -49,24 +49,23 @@ class ServiceNamesController:
         self._claims = common.stores.claims
         self._virtual_clusters = common.virtual_clusters
         self._has_written = False
-        self._agent_name = config.agent_name
-        self._cluster_domain = config.cluster_domain
-        self._namespace = config.dns_namespace
+        self._config = config
         self._name = f"{config.agent_name}-service-names"
 
     async def reconcile(self, _: str) -> Requeue | None:
         """Make the rules fit the claims; do nothing where no virtual cluster enables them."""
-        enabled = self._enabled()
+        vcs = self._virtual_clusters
+        enabled = [name for name, vc in vcs.items() if vc.service_names != SERVICE_NAMES_NONE]
         if not enabled and not self._has_written:
             return None
         # Pods of a virtual cluster that is served no more still resolve what they did.
-        left = (name for name in self._claims.clusters() if name not in self._virtual_clusters)
+        left = (name for name in self._claims.clusters() if name not in vcs)
         claims: defaultdict[str, dict[VirtualNamespace, HostNamespace]] = defaultdict(dict)
         for name in (*left, *enabled):
-            vc = self._virtual_clusters.get(name)
-            claims[vc.name_on_host if vc is not None else name] |= self._claims.of(name)
-        data = {RULES_KEY: rewrite_rules(self._cluster_domain, claims)}
-        collection = f"/api/v1/namespaces/{self._namespace}/configmaps"
+            claims[vcs[name].name_on_host if name in vcs else name] |= self._claims.of(name)
+        data = {RULES_KEY: rewrite_rules(self._config.cluster_domain, claims)}
+        namespace = self._config.dns_namespace
+        collection = f"/api/v1/namespaces/{namespace}/configmaps"
         path = f"{collection}/{self._name}"
         try:
             live = await self._host.get(path)
@@ -75,29 +74,18 @@ class ServiceNamesController:
                 raise
             return None  # `join` has taken back the right, which is not needed any more
         except NotFoundError:
-            _log.info(
-                "Writing rewrite rules for CoreDNS",
-                extra={"namespace": self._namespace, "object": self._name},
-            )
-            await self._host.create(collection, self._config_map(data))
+            extra = {"namespace": namespace, "object": self._name}
+            _log.info("Writing rewrite rules for CoreDNS", extra=extra)
+            labels = {AGENT_LABEL: self._config.agent_name}
+            metadata = {"name": self._name, "namespace": namespace, "labels": labels}
+            made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+            await self._host.create(collection, made)
             self._has_written = True
             return _CHECK
         if live.get("data") != data:
             await self._host.replace(path, {**live, "data": data})
         self._has_written = bool(enabled)
         return _CHECK if enabled else None
-
-    def _enabled(self) -> list[str]:
-        vcs = self._virtual_clusters.items()
-        return [name for name, vc in vcs if vc.service_names != SERVICE_NAMES_NONE]
-
-    def _config_map(self, data: dict[str, str]) -> Object:
-        metadata = {
-            "name": self._name,
-            "namespace": self._namespace,
-            "labels": {AGENT_LABEL: self._agent_name},
-        }
-        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
 def setup(parts: Parts) -> ControllerSpec[str]:

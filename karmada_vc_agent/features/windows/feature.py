@@ -7,7 +7,7 @@ object without a recorded manifest is left alone until the window opens.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
@@ -15,14 +15,20 @@ from karmada_vc_agent.cluster.hub_clusters import digest
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.kube.controller import Signal, first_of, itself
-from karmada_vc_agent.model.objects import Object, ObjectKey, annotations_of, gvk_of, key_of
+from karmada_vc_agent.model.objects import (
+    Object,
+    ObjectKey,
+    annotations_of,
+    gvk_of,
+    key_of,
+    put,
+)
 from karmada_vc_agent.model.quantity import WindowState, parse_windows, window_state
 from karmada_vc_agent.model.user_text import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.vocabulary import APPLIED_ANNOTATION, cluster_of_work, matches_any
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.parts import ConditionSpec, Feature, Parts
-from karmada_vc_agent.translation.translate import HostObject
 from karmada_vc_agent.work.host_objects import HostObjects
 from karmada_vc_agent.work.reporting import Target, WindowGate, WorkManifest
 
@@ -31,29 +37,27 @@ CHECK_S = 15.0
 _OPEN = WindowState(is_open=True)
 
 
+@dataclass(eq=False)
 class WindowStates:
     """The states of all windows; changed: emits a virtual cluster whose window opened or closed.
 
     now: an aware time. Without a window a virtual cluster is always open.
     """
 
-    def __init__(
-        self, virtual_clusters: Mapping[str, VirtualCluster], now: Callable[[], datetime]
-    ) -> None:
-        self._virtual_clusters = virtual_clusters
-        self._now = now
-        self._was_open: dict[str, bool] = {}
-        self.changed: Signal[[str]] = Signal()
+    virtual_clusters: Mapping[str, VirtualCluster]
+    now: Callable[[], datetime]
+    changed: Signal[[str]] = field(default_factory=Signal)
+    _was_open: dict[str, bool] = field(default_factory=dict)
 
     def of(self, vc: VirtualCluster) -> WindowState:
         """Return whether a virtual cluster takes changes, and until when that is so."""
-        return window_state(parse_windows(vc.window), self._now()) if vc.window else _OPEN
+        return window_state(parse_windows(vc.window), self.now()) if vc.window else _OPEN
 
     def check(self) -> float:
         """Emit the windows that opened or closed; return the seconds until the next one does."""
-        now, next_s = self._now(), CHECK_S
+        now, next_s = self.now(), CHECK_S
         before, self._was_open = self._was_open, {}
-        for name, vc in self._virtual_clusters.items():
+        for name, vc in self.virtual_clusters.items():
             state = self.of(vc)
             self._was_open[name] = state.is_open
             if state.until is not None:
@@ -68,30 +72,28 @@ class WindowStates:
             await asyncio.sleep(self.check() + 0.01)
 
 
+@dataclass(eq=False)
 class Windows(WindowGate):
     """Decides what waits; remembers the manifests that were applied.
 
     may_hold: whether a host namespace may hold an object; in others the agent may not even read.
     """
 
-    def __init__(
-        self,
-        states: WindowStates,
-        host_objects: HostObjects,
-        may_hold: Callable[[str], Awaitable[bool]],
-        scopes: Scopes,
-    ) -> None:
-        self._states = states
-        self._host_objects = host_objects
-        self._may_hold = may_hold
-        self._applied: dict[str, dict[ObjectKey, Object]] = scopes.keep_by(cluster_of_work)
+    states: WindowStates
+    host_objects: HostObjects
+    may_hold: Callable[[str], Awaitable[bool]]
+    scopes: Scopes
+
+    def __post_init__(self) -> None:
+        self._applied: dict[str, dict[ObjectKey, Object]] = self.scopes.keep_by(cluster_of_work)
 
     def marked(self, target: Target) -> Target:
         """Return a target whose object says which manifest it is from, if that may ever wait."""
         if not may_wait(target):
             return target
-        mark = digest(target.manifest)
-        return replace(target, objects=tuple(_with_mark(each, mark) for each in target.objects))
+        path, mark = ("metadata", "annotations", APPLIED_ANNOTATION), digest(target.manifest)
+        marked = tuple(replace(each, obj=put(each.obj, mark, *path)) for each in target.objects)
+        return replace(target, objects=marked)
 
     async def closed_for(self, target: Target, *, is_dispatched: bool) -> WindowState | None:
         """Return the window that a manifest waits for; None if it may be applied now.
@@ -101,7 +103,7 @@ class Windows(WindowGate):
         """
         if not may_wait(target):
             return None
-        state = self._states.of(target.vc)
+        state = self.states.of(target.vc)
         if state.is_open or await self._was_applied(target, is_dispatched=is_dispatched):
             return None
         return state
@@ -122,22 +124,19 @@ class Windows(WindowGate):
 
     async def _was_applied(self, target: Target, *, is_dispatched: bool) -> bool:
         """Return whether the object is from this very manifest, or was until it drifted."""
-        key, desired = target.object.host_key, target.object.obj
-        live = None
-        if not key.namespace or await self._may_hold(key.namespace):
-            live = await self._host_objects.live(target.resource, key.namespace, key.name)
+        key, desired, live = target.object.host_key, target.object.obj, None
+        if not key.namespace or await self.may_hold(key.namespace):
+            live = await self.host_objects.live(target.resource, key.namespace, key.name)
         mark = annotations_of(live or {}).get(APPLIED_ANNOTATION)
         if mark is not None:
             return mark == annotations_of(desired).get(APPLIED_ANNOTATION)
-        if is_dispatched or self._host_objects.wrote(desired) or self._is_noted(target):
+        noted = self._applied.get(target.work, {}).get(key_of(target.manifest))
+        is_noted = noted is not None and digest(noted) == digest(target.manifest)
+        if is_dispatched or is_noted or self.host_objects.wrote(desired):
             return True
         # Written before there was a window, by another process.
         check = target.check_of(target.object)
-        return live is not None and not await self._host_objects.differs(desired, live, check)
-
-    def _is_noted(self, target: Target) -> bool:
-        noted = self._applied.get(target.work, {}).get(key_of(target.manifest))
-        return noted is not None and digest(noted) == digest(target.manifest)
+        return live is not None and not await self.host_objects.differs(desired, live, check)
 
 
 def may_wait(target: Target) -> bool:
@@ -146,13 +145,6 @@ def may_wait(target: Target) -> bool:
         return False
     gvk = gvk_of(target.manifest)
     return not matches_any(target.vc.window_passes, gvk.group, gvk.kind)
-
-
-def _with_mark(translated: HostObject, mark: str) -> HostObject:
-    metadata = translated.obj["metadata"]
-    annotations = {**(metadata.get("annotations") or {}), APPLIED_ANNOTATION: mark}
-    obj = {**translated.obj, "metadata": {**metadata, "annotations": annotations}}
-    return replace(translated, obj=obj)
 
 
 TAKES_CHANGES = ConditionType(
@@ -168,7 +160,6 @@ NAMESPACES_HELD = ConditionType(
     idle="NoneHeld",
     on_object=Shown.UNLESS_IDLE,
 )
-_NAMED = 10
 
 
 def takes_changes(vc: VirtualCluster, window: WindowState) -> Condition:
@@ -188,7 +179,7 @@ def namespaces_held(held: Sequence[str]) -> Condition:
     """Return the condition; held: virtual namespaces, each with its reason."""
     if not held:
         return NAMESPACES_HELD.false("NoneHeld", "the agent writes to all namespaces")
-    text = f"the agent writes nothing in {listed(held, _NAMED, len(held))}"
+    text = f"the agent writes nothing in {listed(held)}"
     return NAMESPACES_HELD.true("Held", text)
 
 

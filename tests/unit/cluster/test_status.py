@@ -11,7 +11,7 @@ from karmada_vc_agent.cluster.hub_clusters import Clock as TimeOfDay
 from karmada_vc_agent.cluster.rules.conditions import Thresholds
 from karmada_vc_agent.cluster.status import ClusterStatusController, HostStatus, ReachableNodes
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
-from karmada_vc_agent.features.policies.policy_status import (
+from karmada_vc_agent.features.policies.feature import (
     PlacementState,
     placement_enforced,
     rights_confined,

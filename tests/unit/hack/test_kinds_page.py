@@ -20,7 +20,6 @@ from kinds_page.tables import TABLES, Rows, check_sentence
 
 RULES = ("model", "translation", "interpretation", "cluster.rules", "work")
 NOT_TOLD = {
-    "model.vocabulary.WITH_PODS": "which Works are counted for a quota, a row of POD_COUNTS",
     "work.memory_bounds._OWN_KINDS": "what is kept in memory",
     "work.memory_bounds._READ_KINDS": "what is kept in memory",
     "work.namespace_writer.RESOURCES": "paths of the kinds of DEFAULT_KINDS",

@@ -12,14 +12,14 @@ from karmada_vc_agent.cluster.rules.conditions import Shown
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.features.deletion_brake.feature import DeletionBrake
 from karmada_vc_agent.features.deletion_brake.feature import setup as setup_deletion_brake
-from karmada_vc_agent.features.escapes import foreign_pods
+from karmada_vc_agent.features.escapes import feature as escapes
 from karmada_vc_agent.features.gateway import gateway_controllers
 from karmada_vc_agent.features.host_events.feature import setup as setup_host_events
-from karmada_vc_agent.features.policies import policy_status
-from karmada_vc_agent.features.policies.policy_status import EVERYTHING, PlacementState
+from karmada_vc_agent.features.policies import feature as policies
+from karmada_vc_agent.features.policies.feature import EVERYTHING, PlacementState
 from karmada_vc_agent.features.quota.feature import WORKLOADS
 from karmada_vc_agent.features.quota.feature import setup as setup_quotas
-from karmada_vc_agent.features.service_export import endpoint_slices
+from karmada_vc_agent.features.service_export import feature as service_export
 from karmada_vc_agent.features.service_names.feature import SERVICE_NAMES
 from karmada_vc_agent.features.service_names.feature import setup as setup_service_names
 from karmada_vc_agent.features.windows.feature import WindowStates
@@ -302,34 +302,34 @@ CASES = [
     Case(controllers.node_labels, 2, disputed("n1"), {"n1"}),
     Case(controllers.node_taints, 0, NODE, {A}),
     Case(gateway_controllers.setup_admin_role, 0, emitted("admin_rules"), set(BUILT_INS)),
-    Case(policy_status.setup, 1, CLUSTER_GONE, {EVERYTHING}),
-    Case(policy_status.setup, 2, CLAIM_GONE, {EVERYTHING}),
+    Case(policies.setup, 1, CLUSTER_GONE, {EVERYTHING}),
+    Case(policies.setup, 2, CLAIM_GONE, {EVERYTHING}),
     Case(
-        foreign_pods.setup_detector,
+        escapes.setup_detector,
         0,
         seeded(objects.pod("new", AWAY[0], "n2")),
         {(AWAY[0], "new")},
     ),
-    Case(foreign_pods.setup_detector, 1, seeded(objects.node("n2", {"branch": "c"})), {AWAY}),
-    Case(foreign_pods.setup_detector, 2, CLAIM, {THERE}),
-    Case(foreign_pods.setup_detector, 3, disputed("n2"), {AWAY}),
+    Case(escapes.setup_detector, 1, seeded(objects.node("n2", {"branch": "c"})), {AWAY}),
+    Case(escapes.setup_detector, 2, CLAIM, {THERE}),
+    Case(escapes.setup_detector, 3, disputed("n2"), {AWAY}),
     Case(
-        foreign_pods.setup_evictions,
+        escapes.setup_evictions,
         0,
         seeded(objects.pod("new", AWAY[0], "n2", nodeSelector={"branch": "a"})),
         {(AWAY[0], "new")},
     ),
-    Case(foreign_pods.setup_evictions, 1, seeded(objects.node("n2", {"branch": "a"})), {AWAY}),
+    Case(escapes.setup_evictions, 1, seeded(objects.node("n2", {"branch": "a"})), {AWAY}),
     Case(
-        endpoint_slices.setup,
+        service_export.setup,
         0,
         seen(lambda world: world.hub.seed(exporting("shop", "more"))),
         {(A, "edge", "shop")},
     ),
-    Case(endpoint_slices.setup, 1, CLAIM_GONE, {SERVICE}),
-    Case(endpoint_slices.setup, 2, unready, {SERVICE}, SERVICES),
-    Case(endpoint_slices.setup, 2, judged, {SERVICE}, SERVICES),
-    Case(endpoint_slices.setup, 2, CLAIM_GONE, {SERVICE}, SERVICES),
+    Case(service_export.setup, 1, CLAIM_GONE, {SERVICE}),
+    Case(service_export.setup, 2, unready, {SERVICE}, SERVICES),
+    Case(service_export.setup, 2, judged, {SERVICE}, SERVICES),
+    Case(service_export.setup, 2, CLAIM_GONE, {SERVICE}, SERVICES),
     Case(controllers.namespaces, 0, cluster_changed, {(A, "default")}),
     Case(controllers.namespaces, 1, CLAIM, {(A, "shop")}),
     Case(controllers.namespaces, 2, seeded(own(QUOTA)), {(A, "edge")}),
@@ -377,7 +377,7 @@ CASES = [
     Case(controllers.execution, 6, CLAIM_GONE, {WEB}, WORKS),
 ]
 RUN: set[tuple[Setup, int]] = {
-    (policy_status.setup, 0),
+    (policies.setup, 0),
     (setup_host_events, 0),
 }
 """Have tests of their own: what they follow is known to their controllers only."""
@@ -439,7 +439,7 @@ async def test_policy_that_changed_has_the_guard_look(wired: World) -> None:
     for plural, end in kinds.items():
         kind = f"ValidatingAdmissionPolicy{end}"
         wired.host.storage.served.append(Served(group, plural, kind, namespaced=False))
-    spec = wired.spec(policy_status.setup)
+    spec = wired.spec(policies.setup)
     spec.sources[0].connect(spec.queue)
     await spec.reconcile(EVERYTHING)
     task = asyncio.ensure_future(spec.runs["policies"]())
@@ -453,7 +453,7 @@ async def test_policy_that_changed_has_the_guard_look(wired: World) -> None:
 
 
 async def test_slice_that_changed_has_its_service_looked_at(wired: World) -> None:
-    spec = wired.spec(endpoint_slices.setup)
+    spec = wired.spec(service_export.setup)
     task = asyncio.ensure_future(spec.runs["slices"]())
     wired.parts.common.judgements.judge(A, objects.ready())  # type: ignore[arg-type]
     await spec.reconcile(SERVICE)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from karmada_vc_agent.features.policies.policy_status import PlacementState
+from karmada_vc_agent.features.policies.feature import PlacementState
 from karmada_vc_agent.interpretation.user_hooks import (
     INTERPRET_HEALTH,
     Hook,

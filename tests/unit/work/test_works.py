@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.features.service_export.endpoint_slices import (
+from karmada_vc_agent.features.service_export.feature import (
     exported_services,
     multi_cluster_services,
 )

@@ -6,7 +6,6 @@ from karmada_vc_agent.features.deletion_brake.feature import (
     Deletion,
     DeletionBrakeSettings,
     Record,
-    digest_of,
     is_too_much,
     read_record,
     record_of,
@@ -34,6 +33,10 @@ def test_limits_are_a_share_and_a_number(
     *, share: float, at_least: int, deleted: int, total: int, is_exceeded: bool
 ) -> None:
     assert is_too_much(DeletionBrakeSettings(share, at_least), deleted, total) is is_exceeded
+
+
+def digest_of(deletions: list[Deletion]) -> str:
+    return record_of(deletions, 0, 10).digest
 
 
 def test_digest_is_of_the_list_and_not_of_its_order() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.features.escapes import foreign_pods
-from karmada_vc_agent.features.escapes.foreign_pods import EscapeDetector, PodKey
+from karmada_vc_agent.features.escapes import feature as escapes
+from karmada_vc_agent.features.escapes.feature import EscapeDetector, PodKey
 from karmada_vc_agent.kube.controller import Enqueues
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.vocabulary import WORK_ANNOTATION
@@ -30,7 +30,7 @@ class Setting:
         self.world = world
         self.suspects: list[PodKey] = []
         self.escaped = world.parts.common.part(EscapeDetector).escapes
-        self.detector = world.spec(foreign_pods.setup_detector)
+        self.detector = world.spec(escapes.setup_detector)
         of_pods, of_nodes, self.of_namespaces, _ = self.detector.sources
         for source in (of_pods, of_nodes):
             assert isinstance(source, Enqueues)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.features.escapes import foreign_pods
+from karmada_vc_agent.features.escapes import feature as escapes
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.errors import TooManyRequestsError
 from karmada_vc_agent.model.objects import Object
@@ -47,7 +47,7 @@ async def world() -> AsyncIterator[World]:
 
 async def settle(world: World) -> None:
     """Reconcile, and once more after the node has been away for long enough."""
-    spec = world.spec(foreign_pods.setup_evictions)
+    spec = world.spec(escapes.setup_evictions)
     outcome = await spec.reconcile(KEY)
     if outcome is not None:
         world.skipped_s += outcome.after_s
@@ -55,7 +55,7 @@ async def settle(world: World) -> None:
 
 
 async def test_pod_on_a_node_that_left_is_evicted_after_a_while(world: World) -> None:
-    spec = world.spec(foreign_pods.setup_evictions)
+    spec = world.spec(escapes.setup_evictions)
     assert await spec.reconcile(KEY) == Requeue(DAMPING_S)
     assert world.host.writes() == []
     world.skipped_s += DAMPING_S
@@ -69,7 +69,7 @@ async def test_pod_on_a_node_that_left_is_evicted_after_a_while(world: World) ->
 
 
 async def test_node_that_returns_in_time_costs_no_pod(world: World) -> None:
-    spec = world.spec(foreign_pods.setup_evictions)
+    spec = world.spec(escapes.setup_evictions)
     await spec.reconcile(KEY)
     world.skipped_s += DAMPING_S - 1.0
     world.host.seed(objects.node("n1", OF_A))
@@ -171,7 +171,7 @@ async def test_pod_deleted_meanwhile_is_fine(world: World) -> None:
 
 
 async def test_budget_is_respected_and_reported_once(world: World) -> None:
-    spec = world.spec(foreign_pods.setup_evictions)
+    spec = world.spec(escapes.setup_evictions)
     await spec.reconcile(KEY)
     world.skipped_s += DAMPING_S
     world.host._faults.clear()

@@ -1,6 +1,6 @@
 """What the feature shares with others."""
 
-from karmada_vc_agent.features.escapes.foreign_pods import EscapeDetector
+from karmada_vc_agent.features.escapes.feature import EscapeDetector
 from tests.fakes.world import World
 
 

@@ -16,7 +16,6 @@ from karmada_vc_agent.features.objects.definitions import (
     PATH,
     Definitions,
     finalizer,
-    is_for,
 )
 from karmada_vc_agent.features.objects.operator import drain_step
 from karmada_vc_agent.features.objects.status import StatusWriter
@@ -67,7 +66,7 @@ class Served:
             self.live,
             self._check,
             self.due.append,
-            lambda metadata: is_for("karmada-vc-agent", metadata),
+            "karmada-vc-agent",
         )
         self.live.changed.subscribe(self.definitions.settings_changed)
         common = world.parts.common
@@ -113,9 +112,13 @@ class Served:
     async def see(self, kind: str | None, body: Object) -> None:
         """Have an event seen, and what is new taken as the status does."""
         self.definitions.seen(kind, body)
-        name = body["metadata"]["name"]
-        if self.definitions.of(name) is not None and self.definitions.is_to_be_taken(name):
-            await self.definitions.take(name)
+        await self.definitions.take(body["metadata"]["name"])
+
+    def refusal(self, name: str = "branch-a") -> str:
+        """Return why an object is not served as it is."""
+        definition = self.definitions.of(name)
+        assert definition is not None
+        return definition.refusal
 
     async def status(self, name: str = "branch-a") -> Object:
         """Have the status written; return it."""

@@ -43,7 +43,7 @@ async def test_status_of_an_object_is_not_read_as_what_it_says(served: Served) -
 async def test_mistake_is_not_served(served: Served) -> None:
     await served.apply(virtual_cluster(spec=BAD))
     assert "branch-a" not in served.world.virtual_clusters
-    assert "selects no nodes" in served.definitions.problem("branch-a")
+    assert "selects no nodes" in served.refusal()
 
 
 async def test_mistake_in_what_is_served_changes_nothing(served: Served) -> None:
@@ -51,20 +51,20 @@ async def test_mistake_in_what_is_served_changes_nothing(served: Served) -> None
     before = served.world.vc()
     await served.apply(virtual_cluster(spec=BAD))
     assert served.world.vc() == before
-    assert served.definitions.problem("branch-a")
+    assert served.refusal()
     await served.apply(virtual_cluster(spec=BRANCH_A | {"region": "north"}))
-    assert served.definitions.problem("branch-a") == ""
+    assert served.refusal() == ""
 
 
 async def test_what_hub_or_host_forbid_is_taken_once_they_do_not(served: Served) -> None:
     served.problem = "the agent has no rights for it on the hub"
     await served.apply(virtual_cluster())
     assert "branch-a" not in served.world.virtual_clusters
-    assert served.definitions.problem("branch-a") == served.problem
+    assert served.refusal() == served.problem
     served.problem = ""
     await served.definitions.take("branch-a")
     assert "branch-a" in served.world.virtual_clusters
-    assert served.definitions.problem("branch-a") == ""
+    assert served.refusal() == ""
 
 
 async def test_server_that_cannot_be_reached_is_queried_again(
@@ -73,9 +73,9 @@ async def test_server_that_cannot_be_reached_is_queried_again(
     async def check(_: VirtualCluster) -> None:
         raise UnreachableError("no answer")
 
-    monkeypatch.setattr(served.definitions, "_check", check)
+    monkeypatch.setattr(served.definitions, "check", check)
     await served.apply(virtual_cluster())
-    assert "cannot be checked: no answer" in served.definitions.problem("branch-a")
+    assert "cannot be checked: no answer" in served.refusal()
 
 
 async def test_deleted_object_is_served_no_more(served: Served) -> None:
@@ -130,11 +130,11 @@ async def test_object_that_changed_settings_make_wrong_stays_as_it_was(served: S
     before = served.world.vc()
     served.live.use(AgentConfig(agent_namespace="agents"))
     await served.status()
-    assert "needs clusterDNS" in served.definitions.problem("branch-a")
+    assert "needs clusterDNS" in served.refusal()
     assert served.world.vc() == before
     served.live.use(AgentConfig(agent_namespace="agents", cluster_dns=("10.0.0.10",)))
     await served.status()
-    assert served.definitions.problem("branch-a") == ""
+    assert served.refusal() == ""
 
 
 async def test_change_first_seen_in_a_response_is_taken(served: Served) -> None:

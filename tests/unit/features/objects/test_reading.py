@@ -31,7 +31,7 @@ def test_settings_of_the_agent_lie_under_the_object() -> None:
     vc = found.virtual_cluster
     assert vc is not None
     assert (vc.name, vc.region, vc.bounds) == ("branch-a", "south", Bounds(works=5, kinds=7))
-    assert found.deletion_policy == "Preserve"
+    assert found.is_preserved
 
 
 def test_tenant_has_an_account_of_its_own() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from karmada_vc_agent.access.admission import MUTATING, VALIDATING
-from karmada_vc_agent.features.policies.policy_status import (
+from karmada_vc_agent.features.policies.feature import (
     POD_NODE_SELECTOR,
     PolicyProblem,
     placement_enforced,

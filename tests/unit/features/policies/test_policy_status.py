@@ -7,7 +7,7 @@ import pytest
 
 from karmada_vc_agent.access.admission import UNPLACED_LABEL, PolicyOwner, desired_policies, held_by
 from karmada_vc_agent.cluster.rules.conditions import Condition
-from karmada_vc_agent.features.policies.policy_status import (
+from karmada_vc_agent.features.policies.feature import (
     DISCOVERY_MAX_AGE_S,
     EVERYTHING,
     IN_EFFECT_WITHIN_S,

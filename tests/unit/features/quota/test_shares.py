@@ -8,7 +8,6 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from karmada_vc_agent.features.quota.shares import (
-    POD_COUNTS,
     Share,
     amounts_of,
     divide,
@@ -18,7 +17,6 @@ from karmada_vc_agent.features.quota.shares import (
     share_of,
 )
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.vocabulary import WITH_PODS
 
 
 def share(hard: int = 0, used: int = 0, requested: int = 0, rolling: int = 0) -> Share:
@@ -289,8 +287,3 @@ def test_share_is_read_from_a_quota() -> None:
     read = share_of(quota, {"pods": 9}, {"pods": 10})
     assert read == Share({"pods": 4}, {"pods": 3}, {"pods": 2}, {"pods": 9}, {"pods": 10})
     assert share_of({"spec": {"hard": {"pods": "4"}}}, {}, {}).enforced is None
-
-
-def test_objects_whose_pods_are_counted_are_kept_whole() -> None:
-    """Core keeps their content without knowing of quotas."""
-    assert POD_COUNTS.keys() == WITH_PODS

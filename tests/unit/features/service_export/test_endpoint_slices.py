@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.features.service_export import endpoint_slices
-from karmada_vc_agent.features.service_export.endpoint_slices import (
+from karmada_vc_agent.features.service_export import feature as service_export
+from karmada_vc_agent.features.service_export.feature import (
     ENDPOINT_SLICE,
     SERVICE_EXPORT,
     SYNCING,
@@ -92,7 +92,7 @@ class Setting:
         self.world = world
         self.enqueued: list[ServiceKey] = []
         self.controller = EndpointSliceController(
-            world.parts, reporters or endpoint_slices.REPORTERS, self.enqueued.append
+            world.parts, reporters or service_export.REPORTERS, self.enqueued.append
         )
 
     async def look(self) -> None:
@@ -301,7 +301,7 @@ async def test_marks_of_a_controller_that_is_off_stay(setting: Setting) -> None:
     setting.world.hub.seed(multi_cluster_service_work())
     await setting.settle()
     setting.world.host.remove(SLICE)
-    off = Setting(setting.world, endpoint_slices.SERVICE_EXPORT_REPORTER)
+    off = Setting(setting.world, service_export.SERVICE_EXPORT_REPORTER)
     await off.settle()
     assert labels_of(setting.report()) == MCS_LABELS | {
         "endpointslice.karmada.io/managed-by": "MultiClusterService"
@@ -389,7 +389,7 @@ async def test_added_or_deleted_namespace_has_its_services_checked(setting: Sett
 
 
 def test_selector_of_the_watch_excludes_slices_of_the_hub() -> None:
-    assert endpoint_slices.SELECTOR == (
+    assert service_export.SELECTOR == (
         "kubernetes.io/service-name,endpointslice.kubernetes.io/managed-by notin "
         "(endpointslice-dispatch-controller.karmada.io,endpointslice-controller.karmada.io)"
     )
