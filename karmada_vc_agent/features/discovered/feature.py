@@ -65,9 +65,8 @@ SYNC_S = 1.0
 class DiscoveryController:
     """Keeps a source of the registry equal to what a discovery lists.
 
-    check: raises ConfigError where hub or host forbid a virtual cluster. stays_away: whether its
-    Cluster was deleted on the hub, or left. is_in_doubt: whether hub or host may be restored from a
-    backup.
+    check: raises ConfigError where hub or host forbid one. stays_away: whether its Cluster was
+    deleted on the hub, or left. is_in_doubt: whether hub or host may be restored from a backup.
     """
 
     discovery: GroupSource[Any]
