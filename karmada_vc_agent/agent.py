@@ -180,7 +180,7 @@ class Agent:
         async with asyncio.TaskGroup() as group:
             start = self.hub_start
             checking = group.create_task(start.check(host_uid), name="check the hub")
-            await start.wait(checking)
+            await asyncio.wait((checking,), timeout=start.patience_s)
             vcs = self._virtual_clusters.values()
             look = partial(self._check_node, clients, vcs)
             await retry_until_done("read the agent's own node", look)
@@ -195,8 +195,6 @@ class Agent:
             leading: list[asyncio.Task[None]] = []
             if election is not None:
                 leading = await self._take_lead(election, group, stop)
-            else:
-                await start.look()
             await self._read_state(clients, state)
             if not checking.done() and start.is_needed:
                 self.waits_for = NEITHER
@@ -204,7 +202,7 @@ class Agent:
             looking = [*leading, self._supervisor.start(group, "rights", self._joined.run)]
             service = Service(self._common(clients, state, host_uid), FEATURES)
             self.service = service
-            start.on_hub_answer = service.hub_identified
+            start.on_hub_answer = self._fence.offline.hub_identified
             if self._fence.election is not None:
                 self._fence.election.regained.subscribe(service.lead_regained)
             self.phase = SERVING
@@ -225,10 +223,8 @@ class Agent:
         """Stand by until this process leads; return what keeps the lead, and hands it over."""
         self._fence.election = election
         self.phase = STANDING_BY
-        start = self.hub_start
-        asking = self._supervisor.start(group, "ask the hub", start.keep_checking)
+        asking = self._supervisor.start(group, "ask the hub", self.hub_start.keep_checking)
         await election.acquire()
-        await start.look()
         asking.cancel()
         self.phase = STARTING
         self.waits_for = "reads the agent's state on the host"
@@ -353,8 +349,7 @@ class Agent:
             has_checkpoint = self.phase != STARTING and bool(self.hub_start.line)
             return Note(away) if server == HUB and has_checkpoint else away
         if server == HUB and (refusal := self._check_hub_accepts()) is not None:
-            is_served = self.service is not None and self.service.serves_from_checkpoint()
-            return Note(refusal) if is_served else refusal
+            return Note(refusal) if self._fence.offline.is_served_from() else refusal
         if client.history.is_in_doubt:
             return Note(f"the API server of the {server} went back in time; resyncing everything")
         return None

@@ -10,16 +10,10 @@ from typing import TYPE_CHECKING
 
 from karmada_vc_agent.config.loading import THIN_LINK
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import LIST_CONNECTIONS, ApiClient
 from karmada_vc_agent.kube.errors import Need
 from karmada_vc_agent.kube.events import EVENTS_QPS
-from karmada_vc_agent.kube.flows import (
-    ENDPOINT_CONNECTIONS,
-    ENDPOINTS,
-    RESERVED_FILES,
-    WatchSlots,
-    raise_file_limit,
-)
 from karmada_vc_agent.kube.https import WEBHOOK_CONNECTIONS
 from karmada_vc_agent.kube.store import History
 from karmada_vc_agent.kube.transport import Credentials, Timeouts
@@ -53,7 +47,7 @@ LEASE_LANES = 32
 POOLED = (
     2 * (REQUESTS + LIST_CONNECTIONS + URGENT_REQUESTS)
     + (LEASE_LANES + EVENTS + REVIEWS + OWNERS + WEBHOOK_CONNECTIONS)
-    + ENDPOINTS * ENDPOINT_CONNECTIONS
+    + flows.ENDPOINTS * flows.ENDPOINT_CONNECTIONS
 )
 """All connections but watches."""
 WATCHES, WATCHES_A_CLUSTER, LEAST_WATCHES = 32, 16, 4
@@ -74,11 +68,9 @@ class Clients:
     host_events: ApiClient
 
     def of_hub(self) -> tuple[ApiClient, ...]:
-        """Return every client of the hub."""
         return (self.hub, self.hub_urgent, self.hub_leases, self.hub_events)
 
     def of_host(self) -> tuple[ApiClient, ...]:
-        """Return every client of the host."""
         return (self.host, self.host_urgent, self.host_reviews, self.host_events)
 
     def use_for_hub(self, credentials: Credentials) -> None:
@@ -98,24 +90,16 @@ class Clients:
                 yield client.name, need
 
     async def close(self) -> None:
-        """Close all connections."""
         for client in (*self.of_hub(), *self.of_host()):
             await client.close()
 
 
-def files_needed(clusters: int) -> int:
-    """Return how many open files so many virtual clusters need for no watch to wait."""
-    return RESERVED_FILES + POOLED + WATCHES + WATCHES_A_CLUSTER * clusters
-
-
 def warn_of_few_files(clusters: int) -> None:
     """Warn if so many virtual clusters need more open files than the process may have."""
-    files, needed = raise_file_limit(), files_needed(clusters)
-    if files < needed:
-        _log.warning(
-            "Few open files: watches run in rotation; raise RLIMIT_NOFILE",
-            extra={"limit": files, "needed": needed},
-        )
+    needed = flows.RESERVED_FILES + POOLED + WATCHES + WATCHES_A_CLUSTER * clusters
+    if (files := flows.raise_file_limit()) < needed:
+        extra = {"limit": files, "needed": needed}
+        _log.warning("Few open files: watches run in rotation; raise RLIMIT_NOFILE", extra=extra)
 
 
 def connect(
@@ -126,24 +110,14 @@ def connect(
     hub_fence: Callable[[], str] = lambda: "",
     is_shared: Callable[[], bool] = lambda: True,
 ) -> Clients:
-    """Return the clients.
-
-    may_write: whether this process leads. hub_fence: why nothing may be written to the hub, by any
-    lane; "" where it may. is_shared: whether there are several virtual clusters.
-    """
+    """Return the clients. hub_fence: why no lane may write to the hub, "" where each may."""
     is_thin = config.link == THIN_LINK
-    watch_slots = WatchSlots(max(LEAST_WATCHES, raise_file_limit() - RESERVED_FILES - POOLED))
-    of_hub = partial(
-        ApiClient,
-        "hub",
-        credentials=hub,
-        history=History("hub"),
-        fence=hub_fence,
-        is_shared=is_shared,
-    )
-    of_host = partial(
-        ApiClient, "host", credentials=host, history=History("host"), is_shared=is_shared
-    )
+    free_files = flows.raise_file_limit() - flows.RESERVED_FILES - POOLED
+    watch_slots = flows.WatchSlots(max(LEAST_WATCHES, free_files))
+    both = partial(ApiClient, is_shared=is_shared)
+    of_hub = partial(both, "hub", credentials=hub, history=History("hub"), fence=hub_fence)
+    of_host = partial(both, "host", credentials=host, history=History("host"))
+    bulk = THIN if is_thin else Timeouts()
     hub_urgent = partial(of_hub, timeouts=THIN_URGENT if is_thin else URGENT)
     host_urgent = partial(of_host, timeouts=URGENT)
     return Clients(
@@ -152,7 +126,7 @@ def connect(
             burst=config.kube_api_burst,
             connections=THIN_REQUESTS if is_thin else REQUESTS,
             list_connections=1 if is_thin else LIST_CONNECTIONS,
-            timeouts=THIN if is_thin else Timeouts(),
+            timeouts=bulk,
             watch_slots=watch_slots,
             may_write=may_write,
         ),
@@ -162,7 +136,7 @@ def connect(
             qps=EVENTS_QPS,
             burst=EVENTS_BURST,
             connections=EVENTS,
-            timeouts=THIN if is_thin else Timeouts(),
+            timeouts=bulk,
         ),
         host=of_host(
             qps=config.cluster_api_qps,
@@ -184,10 +158,7 @@ REPEAT_S = 24 * 3600.0
 
 
 def is_agents_own(chain: bytes | None, agent: str) -> bool:
-    """Return whether a certificate is the one that `join` gets for this agent.
-
-    The hub renews it: same user, same group. Another one may be a person's.
-    """
+    """Return whether a certificate is the one that `join` gets for this agent."""
     certificate = _read(chain)
     if certificate is None:
         return False
@@ -195,48 +166,33 @@ def is_agents_own(chain: bytes | None, agent: str) -> bool:
     return sorted(names) == [("CN", USER_PREFIX + agent), ("O", AGENTS_GROUP)]
 
 
+@dataclass(eq=False)
 class HubCertificate:
-    """Reads when the certificate in use expires, and warns in time.
+    """Reads when the certificate in use for the hub expires, and warns in time."""
 
-    credentials: those in use for the hub.
-    """
-
-    def __init__(
-        self,
-        credentials: Callable[[], Credentials],
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._credentials = credentials
-        self._now = now
+    credentials: Callable[[], Credentials]
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def expires(self) -> float | None:
         """Return when it expires, in Unix time; None without a certificate."""
-        certificate = self._certificate()
+        certificate = _read(self.credentials().certificate)
         return certificate.not_after.timestamp() if certificate is not None else None
 
     async def watch(self) -> None:
         """Log once a day that it expires soon, or has expired."""
         while True:
-            has_warned = self._warn()
-            await asyncio.sleep(REPEAT_S if has_warned else CHECK_S)
-
-    def _warn(self) -> bool:
-        certificate = self._certificate()
-        if certificate is None or certificate.remaining(self._now()) > WARN_BELOW:
-            return False
-        has_expired = certificate.not_after <= self._now()
-        _log.log(
-            logging.ERROR if has_expired else logging.WARNING,
-            "The certificate for the hub has expired; run karmada-vc-agent join"
-            if has_expired
-            else "The certificate for the hub expires soon; see controller certRotation, or run "
-            "karmada-vc-agent join",
-            extra={"expires": certificate.not_after.isoformat()},
-        )
-        return True
-
-    def _certificate(self) -> "Certificate | None":
-        return _read(self._credentials().certificate)
+            certificate = _read(self.credentials().certificate)
+            if certificate is None or certificate.remaining(self.now()) > WARN_BELOW:
+                await asyncio.sleep(CHECK_S)
+                continue
+            extra = {"expires": certificate.not_after.isoformat()}
+            if certificate.not_after <= self.now():
+                text = "The certificate for the hub has expired; run karmada-vc-agent join"
+                _log.error(text, extra=extra)
+            else:
+                text = "The certificate for the hub expires soon; see controller certRotation, or "
+                _log.warning(text + "run karmada-vc-agent join", extra=extra)
+            await asyncio.sleep(REPEAT_S)
 
 
 @lru_cache(maxsize=2)

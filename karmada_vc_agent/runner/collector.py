@@ -6,6 +6,7 @@ Only for virtual clusters whose Cluster is on the hub and ours; the series of ot
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
@@ -45,57 +46,42 @@ def controller_label(controller: Controller[Any]) -> str:
     return f"{controller.name}-controller"
 
 
+@dataclass(eq=False)
 class MetricsCollector:
     """A source of metrics; also stores last contacts and computed statuses.
 
-    controllers: all that run.
+    leases_ahead: by how much each Lease was ahead of our clock. endpoints: whether each answered.
     """
 
-    def __init__(
-        self,
-        common: Common,
-        works: WorkParts,
-        orphaned: OrphanedObjects,
-        missing_rights: MissingRights,
-        controllers: Iterable[Controller[Any]],
-        wall_clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._common = common
-        self._works = works
-        self._orphaned = orphaned
-        self._missing_rights = missing_rights
-        self._controllers = controllers
-        self._wall_clock = wall_clock
-        scopes = common.scopes
+    common: Common
+    works: WorkParts
+    orphaned: OrphanedObjects
+    missing_rights: MissingRights
+    controllers: Iterable[Controller[Any]]
+    wall_clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        scopes = self.common.scopes
         self._contacts: dict[tuple[str, str], float] = scopes.keep_by(itemgetter(0))
         self._numbers: dict[str, dict[str, float]] = scopes.keep()
-        self._leases_ahead: dict[str, float] = scopes.keep()
-        self._endpoints: dict[str, bool] = scopes.keep()
+        self.leases_ahead: dict[str, float] = scopes.keep()
+        self.endpoints: dict[str, bool] = scopes.keep()
 
     def contact(self, name: str, server: str) -> None:
         """Record that hub or host answered for a virtual cluster just now."""
-        self._contacts[name, server] = self._wall_clock()
+        self._contacts[name, server] = self.wall_clock()
 
     def synced(self, name: str, took_s: float, status: Object, http_status: int | None) -> None:
         """Count a sync of a status, as a StatusInstrument (cluster/status.py)."""
-        self._common.metrics.status_synced(name, took_s)
+        self.common.metrics.status_synced(name, took_s)
         self._numbers[name] = cluster_numbers(status)
         if http_status == 200:
             self.contact(name, HOST)
 
-    def endpoint_probed(self, name: str, answered: bool) -> None:  # noqa: FBT001 - a handler
-        """Record whether the endpoint of a virtual cluster answered."""
-        self._endpoints[name] = answered
-
-    def lease_ahead(self, name: str, seconds: float) -> None:
-        """Record by how much the Lease of a virtual cluster was ahead of our clock."""
-        self._leases_ahead[name] = seconds
-
     def samples(self) -> Iterator[Sample]:
-        """Return all current samples."""
-        common, works = self._common, self._works
-        clusters, orphans = common.stores.clusters, self._orphaned.counts()
-        missing = self._missing_rights.by_cluster()
+        common, works = self.common, self.works
+        clusters, orphans = common.stores.clusters, self.orphaned.counts()
+        missing = self.missing_rights.by_cluster()
         served = [name for name in common.virtual_clusters if clusters.ours(name) is not None]
         for name in served:
             yield from self._of_cluster(name)
@@ -106,7 +92,7 @@ class MetricsCollector:
         over = [(name, LOOP_BOUND) for name in served if common.loop_time.is_over(name)]
         bounds = (*works.bounds.met(), *common.stores.kept.met(), *over)
         yield from _by_code("virtual_cluster_bounds_met", bounds, served)
-        for controller in self._controllers:
+        for controller in self.controllers:
             yield from _of_queue(controller, served)
         for source, count in sorted(
             Counter(source for source, _ in common.origins.refused).items()
@@ -115,52 +101,44 @@ class MetricsCollector:
         yield Sample("events_dropped_total", (), works.recorder.dropped)
 
     def _of_cluster(self, name: str) -> Iterator[Sample]:
-        for family, number in self._numbers.get(name, {}).items():
-            yield Sample(family, (name,), number)
-        states = Counter(self._work_states(name))
+        stores, namespace = self.common.stores, execution_namespace(name)
+        works = self.works.watches.works.store(name) or ()
+        states = Counter(
+            work_state(work) for work in works if work["metadata"].get("namespace") == namespace
+        )
         for state in WORK_STATES:
             yield Sample("virtual_cluster_works", (name, state), states[state])
-        loop_s = self._common.loop_time.used.get(name, 0.0)
-        yield Sample("virtual_cluster_loop_seconds_total", (name,), loop_s)
-        stores = self._common.stores
-        yield Sample("virtual_cluster_nodes", (name,), len(stores.membership.nodes_of(name)))
-        overlaps = len(stores.membership.overlaps(name))
-        yield Sample("virtual_cluster_node_overlaps", (name,), overlaps)
-        on_host = (stores.namespaces, *self._works.informers.stores().values())
-        objects = sum(len(store.by_index(CLUSTER_INDEX, name)) for store in on_host)
-        yield Sample("virtual_cluster_host_objects", (name,), objects)
-        is_accepted = self._common.contact.is_accepted(name)
-        yield Sample("virtual_cluster_reports_accepted", (name,), is_accepted)
+        on_host = (stores.namespaces, *self.works.informers.stores().values())
+        numbers: dict[str, float | None] = {
+            **self._numbers.get(name, {}),
+            "virtual_cluster_loop_seconds_total": self.common.loop_time.used.get(name, 0.0),
+            "virtual_cluster_nodes": len(stores.membership.nodes_of(name)),
+            "virtual_cluster_node_overlaps": len(stores.membership.overlaps(name)),
+            "virtual_cluster_host_objects": sum(
+                len(store.by_index(CLUSTER_INDEX, name)) for store in on_host
+            ),
+            "virtual_cluster_reports_accepted": self.common.contact.is_accepted(name),
+            "virtual_cluster_lease_ahead_seconds": self.leases_ahead.get(name),
+            "virtual_cluster_endpoint_up": self.endpoints.get(name),
+        }
+        for family, number in numbers.items():
+            if number is not None:
+                yield Sample(family, (name,), number)
         for server in (HUB, HOST):
-            at = self._contacts.get((name, server))
-            if at is not None:
+            if (at := self._contacts.get((name, server))) is not None:
                 yield Sample("virtual_cluster_last_contact_timestamp_seconds", (name, server), at)
-        if name in self._leases_ahead:
-            yield Sample("virtual_cluster_lease_ahead_seconds", (name,), self._leases_ahead[name])
-        if name in self._endpoints:
-            yield Sample("virtual_cluster_endpoint_up", (name,), self._endpoints[name])
-
-    def _work_states(self, name: str) -> Iterator[str]:
-        namespace = execution_namespace(name)
-        for work in self._works.watches.works.store(name) or ():
-            if work["metadata"].get("namespace") == namespace:
-                yield work_state(work)
 
 
 def _of_queue(controller: Controller[Any], served: Iterable[str]) -> Iterator[Sample]:
-    label = controller_label(controller)
-    queue = controller.queue
-    working = queue.working_s()
+    label, queue = controller_label(controller), controller.queue
+    working, waiting = queue.working_s(), queue.waiting()
     yield Sample("controller_runtime_active_workers", (label,), len(working))
     yield Sample("controller_runtime_max_concurrent_reconciles", (label,), controller.spec.workers)
     yield Sample("workqueue_depth", (label, label, "0"), len(queue))
     yield Sample("workqueue_unfinished_work_seconds", (label, label), sum(working))
     longest = max(working, default=0.0)
     yield Sample("workqueue_longest_running_processor_seconds", (label, label), longest)
-    waiting = queue.waiting()
-    if not controller.spec.by_cluster:
-        return
-    for name in served:
+    for name in served if controller.spec.by_cluster else ():
         depth, oldest_s = waiting.get(name, (0, 0.0))
         yield Sample("virtual_cluster_queue_depth", (name, label), depth)
         yield Sample("virtual_cluster_queue_oldest_seconds", (name, label), oldest_s)

@@ -2,28 +2,18 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
-from karmada_vc_agent.cluster.host_objects import (
-    ADDRESS_INDEX,
-    HostAddresses,
-    NodeTrust,
-    addresses_of,
-    pod_indexes,
-)
+from karmada_vc_agent.cluster import host_objects, hub_clusters
 from karmada_vc_agent.cluster.hub_clusters import (
-    CLUSTERS_PATH,
     AgentState,
     Clock,
     HubClusters,
     HubContact,
     Judgements,
-    agent_id,
-    cluster_store,
 )
 from karmada_vc_agent.cluster.lease import Lead
 from karmada_vc_agent.cluster.registration import LiveSettings, Origins, Registrations
@@ -37,42 +27,22 @@ from karmada_vc_agent.cluster.virtual_clusters import (
     labelled_cluster,
 )
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import Codec
 from karmada_vc_agent.kube.controller import Signal, WorkQueue
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.flows import LoopTime, Supervisor, TokenBucket
-from karmada_vc_agent.kube.informers import AnyReflector, PartedReflector, named_reflector
+from karmada_vc_agent.kube.informers import AnyReflector, named_reflector
 from karmada_vc_agent.kube.leader_election import LeaderElection
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model import virtual_cluster
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import GroupVersionKind, Object
-from karmada_vc_agent.model.virtual_cluster import (
-    CERT_ROTATION,
-    CLUSTER_STATUS,
-    LOOP_BOUND,
-    ClaimedNamespaces,
-    HostNamespace,
-    VirtualCluster,
-    VirtualNamespace,
-    enabled_controllers,
-    feature_gates,
-)
+from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.vocabulary import gateway_account, gateway_accounts_role
 from karmada_vc_agent.runner.clients import Clients, is_agents_own
 from karmada_vc_agent.telemetry.metrics import Metrics
-from karmada_vc_agent.translation.context import (
-    GatewayBinding,
-    NamespaceTemplate,
-    TranslationContext,
-    TranslationSettings,
-)
-from karmada_vc_agent.translation.kind_policy import (
-    NamespaceReferences,
-    PodTemplates,
-    configured_kinds,
-)
+from karmada_vc_agent.translation import context, kind_policy
 from karmada_vc_agent.translation.rbac_rules import admin_rules
 from karmada_vc_agent.work.host_objects import HostObjects, PlacementKeeper
 from karmada_vc_agent.work.manifests import ReportedObjects
@@ -84,20 +54,22 @@ from karmada_vc_agent.work.work_watches import HeldChanges
 from karmada_vc_agent.work.works import WorkKey
 
 
-def translation_settings(config: AgentConfig) -> TranslationSettings:
+def translation_settings(config: AgentConfig) -> context.TranslationSettings:
     """Return those settings of the agent that translation knows. Raises ValueError: template."""
-    return TranslationSettings(
-        namespace_template=NamespaceTemplate.parse(config.namespace_template),
+    account = config.agent_namespace, gateway_account(config.agent_name)
+    gateway = context.GatewayBinding(account, gateway_accounts_role(config.agent_name))
+    return context.TranslationSettings(
+        namespace_template=context.NamespaceTemplate.parse(config.namespace_template),
         forbidden_namespaces=config.forbidden_namespaces,
         pod_templates=tuple(
-            PodTemplates(row.group, row.kind, row.paths, row.selector_only)
+            kind_policy.PodTemplates(row.group, row.kind, row.paths, row.selector_only)
             for row in config.pod_templates
         ),
         namespace_references=tuple(
-            NamespaceReferences(row.group, row.kind, row.paths)
+            kind_policy.NamespaceReferences(row.group, row.kind, row.paths)
             for row in config.namespace_references
         ),
-        cluster_scoped_kinds=configured_kinds(config.cluster_scoped_kinds),
+        cluster_scoped_kinds=kind_policy.configured_kinds(config.cluster_scoped_kinds),
         cluster_domain=config.cluster_domain,
         cluster_dns=config.cluster_dns,
         infrastructure=(*config.infrastructure_namespaces, config.agent_namespace),
@@ -105,133 +77,107 @@ def translation_settings(config: AgentConfig) -> TranslationSettings:
         agent_name=config.agent_name,
         tenancy=config.tenancy,
         namespace_keys=config.namespace_keys,
-        gateway=_gateway(config),
+        gateway=gateway if config.gateway.enabled else None,
     )
 
 
-class _HostViews(Protocol):
-    """Views of the host; in the agent these are Stores, in the gateway its HostState."""
+@dataclass(eq=False)
+class TranslationContexts:
+    """Gathers the TranslationContext of a virtual cluster, or of a Work, by its id."""
 
+    settings: context.TranslationSettings
     membership: Membership
     claims: Claims
-    addresses: HostAddresses
+    addresses: host_objects.HostAddresses
+    is_of_cluster: Callable[[str, str], bool]
+    bound_to: Callable[[str], str | None]
+    discovery: Discovery
+    nodes_of_group: Callable[[str], Collection[str] | None]
+    on_new_kinds: Callable[[], object]
+    virtual_clusters: Mapping[str, VirtualCluster]
 
-
-def _gateway(config: AgentConfig) -> GatewayBinding | None:
-    if not config.gateway.enabled:
-        return None
-    account = config.agent_namespace, gateway_account(config.agent_name)
-    return GatewayBinding(account, gateway_accounts_role(config.agent_name))
-
-
-class TranslationContexts:
-    """Gathers the TranslationContext of a virtual cluster, or of one of its Works.
-
-    is_of_cluster: whether a Work, by its id, was made for the Cluster itself.
-    bound_to: namespace of the binding of a Work, by its id.
-    """
-
-    def __init__(
-        self,
-        settings: TranslationSettings,
-        stores: _HostViews,
-        is_of_cluster: Callable[[str, str], bool],
-        bound_to: Callable[[str], str | None],
-        host_discovery: Discovery,
-        nodes_of_group: Callable[[str], Collection[str] | None],
-        on_new_kinds: Callable[[], object],
-        virtual_clusters: Mapping[str, VirtualCluster],
-    ) -> None:
-        self._virtual_clusters = virtual_clusters
-        self._on_new_kinds = on_new_kinds
-        self._settings = settings
-        self._stores = stores
-        self._is_of_cluster = is_of_cluster
-        self._bound_to = bound_to
-        self._discovery = host_discovery
-        self._nodes_of_group = nodes_of_group
+    def __post_init__(self) -> None:
         self._admin_rules: tuple[ServedApis | None, tuple[Object, ...]] = (None, ())
 
-    def context_for(self, vc: VirtualCluster, work: str) -> TranslationContext:
+    def context_for(self, vc: VirtualCluster, work: str) -> context.TranslationContext:
         """Return the facts about a virtual cluster; work: `<execution namespace>/<name>` or ""."""
-        membership = self._stores.membership
-        return TranslationContext(
+        membership, addresses, settings = self.membership, self.addresses, self.settings
+
+        def is_of_host(address: str) -> bool:
+            return addresses.is_foreign(address, vc.name) or settings.is_of_host(address)
+
+        def is_namespaced(gvk: GroupVersionKind) -> bool | None:
+            resource = self.discovery.served.by_kind.get(gvk)
+            return resource.namespaced if resource is not None else None
+
+        return context.TranslationContext(
             vc=vc,
-            settings=self._settings,
+            settings=settings,
             claims=self._claims(vc.name),
             owns_node=lambda node: membership.owner_of(node) == vc.name,
             work=work,
-            bound_to=self._bound_to(work),
-            is_of_cluster=self._is_of_cluster(vc.name, work),
+            bound_to=self.bound_to(work),
+            is_of_cluster=self.is_of_cluster(vc.name, work),
             admin_rules=self._most_rules(),
-            nodes_of_group=self._nodes_of_group,
+            nodes_of_group=self.nodes_of_group,
             node_taints=membership.taints_of(vc.name),
-            is_of_host=partial(self._is_of_host, vc.name),
-            is_namespaced=self._is_namespaced,
+            is_of_host=is_of_host,
+            is_namespaced=is_namespaced,
         )
 
-    def _claims(self, cluster: str) -> Mapping[VirtualNamespace, HostNamespace]:
+    def _claims(
+        self, cluster: str
+    ) -> Mapping[virtual_cluster.VirtualNamespace, virtual_cluster.HostNamespace]:
         """Return the claims of a virtual cluster, and those that it is about to take over."""
-        own = self._stores.claims.of(cluster)
-        former = former_names(self._virtual_clusters, cluster)
-        if not former:
-            return own
-        return ClaimedNamespaces({**self._stores.claims.left_by(former), **own})
-
-    def _is_of_host(self, cluster: str, address: str) -> bool:
-        foreign = self._stores.addresses.is_foreign(address, cluster)
-        return foreign or self._settings.is_of_host(address)
-
-    def _is_namespaced(self, gvk: GroupVersionKind) -> bool | None:
-        resource = self._discovery.served.by_kind.get(gvk)
-        return resource.namespaced if resource is not None else None
+        own, former = self.claims.of(cluster), former_names(self.virtual_clusters, cluster)
+        return (
+            virtual_cluster.ClaimedNamespaces({**self.claims.left_by(former), **own})
+            if former
+            else own
+        )
 
     def _most_rules(self) -> tuple[Object, ...]:
         """Return what RBAC rules may grant at most; computed again when the host serves others."""
-        served = self._discovery.served
+        served = self.discovery.served
         if self._admin_rules[0] is not served:
-            self._admin_rules = (
-                served,
-                admin_rules(served.namespaced, is_strict=self._settings.is_strict),
-            )
-            self._on_new_kinds()
+            rules = admin_rules(served.namespaced, is_strict=self.settings.is_strict)
+            self._admin_rules = served, rules
+            self.on_new_kinds()
         return self._admin_rules[1]
 
 
-class Offline(Protocol):
-    """Serves what is saved of the hub, until the hub has listed everything."""
+class Offline:
+    """Serves what is saved of the hub, until the hub has listed everything: by itself nothing.
 
-    has_begun: asyncio.Event
-    on_hub_answer: Callable[[], None]
+    is_fencing: whether the Clusters are those that were saved. on_hub_answer: called once they are
+    not. warning: returns what is served, and what of the saved is not used, None = nothing.
+    """
 
-    @property
-    def is_fencing(self) -> bool:
-        """Return whether the Clusters are those that were saved."""
+    def __init__(self) -> None:
+        self.has_begun = asyncio.Event()
+        self.is_fencing = False
+        self.on_hub_answer: Callable[[], None] = lambda: None
+        self.warning: Callable[[], str | None] = lambda: None
+        self.is_served_from: Callable[[], bool] = lambda: False
 
     def hub_identified(self, hub: str) -> None:
         """Take which hub it is that answers. hub: uid of its kube-system, "" = not readable."""
 
 
 class Fence:
-    """Keeps a process that does not lead, or not yet, from writing.
+    """Keeps a process that does not lead, or not yet, from writing. election: None = none."""
 
-    election: None = there is none. offline: None = nothing is served from what is saved.
-    """
-
-    election: LeaderElection | None = None
-    offline: Offline | None = None
+    def __init__(self) -> None:
+        self.election: LeaderElection | None = None
+        self.offline = Offline()
 
     def is_leading(self) -> bool:
         """Return whether it may write Works and host objects."""
         return self.election is None or self.election.is_leading()
 
-    def is_offline(self) -> bool:
-        """Return whether the Clusters are those of the checkpoint until the hub lists its own."""
-        return self.offline is not None and self.offline.is_fencing
-
     def of_hub(self) -> str:
         """Return why no lane may write to the hub now, "" if each of them may."""
-        if self.is_offline():
+        if self.offline.is_fencing:
             return "the hub has not listed its Clusters yet"
         if self.election is not None and not self.election.is_in_touch():
             return "not the leader"
@@ -295,10 +241,7 @@ class Queues:
         virtual_clusters.changed.subscribe(self._share)
 
     def by_name(self, max_delay_s: float = MAX_DELAY_S) -> WorkQueue[str]:
-        """Return a queue whose keys are names, of virtual clusters or of the only thing to do.
-
-        Each is a group of its own, so a slow one does not count among the workers.
-        """
+        """Return a queue of names, each a group of its own: no slow one counts as a worker."""
         return WorkQueue(lambda name: name, self._base_delay_s, max_delay_s, at_once=1)
 
     def by_cluster(
@@ -309,10 +252,7 @@ class Queues:
         new_retries: Callable[[], TokenBucket] | None = None,
         base_delay_s: float | None = None,
     ) -> WorkQueue[K]:
-        """Return a queue that is fair among virtual clusters; each has several keys.
-
-        base_delay_s: the first pause of a key that fails; None = that of the settings.
-        """
+        """Return a queue that is fair among virtual clusters; each has several keys."""
         first_s = self._base_delay_s if base_delay_s is None else base_delay_s
         made = WorkQueue(cluster_of, first_s, max_delay_s, new_retries, loop_time=self._loop_time)
         self._shared.append((made, half_of_workers(workers)))
@@ -336,7 +276,6 @@ def cluster_of_key(key: tuple[Any, ...]) -> str:
 
 
 MayHold = Callable[[str], Awaitable[bool]]
-"""Returns whether a host namespace may hold objects."""
 
 
 async def _no_fields(_: VirtualCluster) -> Object:
@@ -347,9 +286,8 @@ async def _no_fields(_: VirtualCluster) -> Object:
 class Hooks:
     """The hooks of one process, set by features in `prepare`.
 
-    window_gate: made of the writer of host objects and MayHold. placement_keeper: made of the
-    record of kept workloads. shares: of quotas, by namespace. fields_of_new: metadata and spec that
-    a new Cluster has besides its own. writes_ready: awaited before the first Work is written.
+    placement_keeper: made of the record of kept workloads. shares: of quotas. fields_of_new:
+    metadata and spec that a new Cluster has besides its own. writes_ready: precede the first Work.
     """
 
     window_gate: Callable[[HostObjects, MayHold], WindowGate] = lambda *_: WindowGate()
@@ -364,43 +302,36 @@ class Hooks:
             await ready()
 
 
-IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
-"""The variable that has the address of the Service `kubernetes` in a pod."""
 HOST_OBJECT_INDEXES = {CLUSTER_INDEX: labelled_cluster}
 
 
 class Stores:
-    """The stores that no controller can do without, and what is read from them.
+    """The stores that no controller can do without, and what is read from them."""
 
-    judgements: the agent's own of its Clusters, None where it makes none. registered: returns the
-    names of all Clusters that the agent ever registered and has not forgotten.
-    """
-
-    def __init__(
-        self,
-        config: AgentConfig,
-        virtual_clusters: VirtualClusters,
-        clients: Clients,
-        host_uid: str,
-        judgements: Judgements | None,
-        registered: Callable[[], Iterable[str]],
-    ) -> None:
+    def __init__(self, common: "Common") -> None:
+        config, vcs, clients = common.config, common.virtual_clusters, common.clients
         node_codec: Codec[Node] = Codec(Node)
         pod_codec: Codec[Pod] = Codec(Pod)
-        clusters = cluster_store()
-        self.nodes: Store[Node] = Store(node_codec, {ADDRESS_INDEX: addresses_of})
-        self.pods: Store[Pod] = Store(pod_codec, pod_indexes())
-        self.kept = KeptObjects(virtual_clusters, self._cluster_on)
-        self.namespaces: Store[Object] = Store(self.kept, HOST_OBJECT_INDEXES)
-        agent = agent_id(config.agent_namespace, config.agent_name)
-        self.clusters = HubClusters(clusters, host_uid, virtual_clusters, agent, judgements)
-        self.membership = Membership(virtual_clusters, self.nodes, self.clusters.created_at)
-        self.addresses = HostAddresses(
-            self.nodes,
-            (urlsplit(clients.host.credentials.server).hostname, os.environ.get(IN_CLUSTER)),
-            self.membership.owner_of,
+        self.nodes: Store[Node] = Store(
+            node_codec, {host_objects.ADDRESS_INDEX: host_objects.addresses_of}
         )
-        self.trust = NodeTrust(clients.host_urgent, self.nodes)
+        self.pods: Store[Pod] = Store(pod_codec, host_objects.pod_indexes())
+        self.kept = KeptObjects(
+            vcs,
+            lambda namespace: self.claims.cluster_on(namespace),  # noqa: PLW0108 - made below
+        )
+        self.namespaces: Store[Object] = Store(self.kept, HOST_OBJECT_INDEXES)
+        clusters = hub_clusters.cluster_store()
+        agent = hub_clusters.agent_id(config.agent_namespace, config.agent_name)
+        has_status = virtual_cluster.CLUSTER_STATUS in common.switches
+        judgements = common.judgements if has_status else None
+        self.clusters = HubClusters(clusters, common.host_uid, vcs, agent, judgements)
+        self.membership = Membership(vcs, self.nodes, self.clusters.created_at)
+        server, service = clients.host.credentials.server, os.environ.get("KUBERNETES_SERVICE_HOST")
+        self.addresses = host_objects.HostAddresses(
+            self.nodes, (urlsplit(server).hostname, service), self.membership.owner_of
+        )
+        self.trust = host_objects.NodeTrust(clients.host_urgent, self.nodes)
         self.claims = Claims(self.namespaces, config.agent_name)
         hub, host = clients.hub, clients.host
         self.of_host: tuple[AnyReflector, ...] = (
@@ -408,31 +339,15 @@ class Stores:
             Reflector(host, "/api/v1/namespaces", self.kept, self.namespaces),
             Reflector(host, "/api/v1/pods", pod_codec, self.pods),
         )
-        of_hub = (
-            self._by_name(hub, virtual_clusters, registered)
-            if config.clusters_by_name
-            else Reflector(hub, CLUSTERS_PATH, clusters.codec, clusters)
-        )
-        self.of_hub: AnyReflector = of_hub
-        self.reflectors: tuple[AnyReflector, ...] = (of_hub, *self.of_host)
-
-    def _cluster_on(self, namespace: str) -> str:
-        return self.claims.cluster_on(namespace)
-
-    def _by_name(
-        self,
-        hub: ApiClient,
-        virtual_clusters: VirtualClusters,
-        registered: Callable[[], Iterable[str]],
-    ) -> PartedReflector[Object]:
-        """Return what follows our own Clusters only."""
-        store = self.clusters.store
-        reflector = named_reflector(
-            hub, CLUSTERS_PATH, store, lambda: {*virtual_clusters, *registered()}
-        )
-        virtual_clusters.changed.subscribe(lambda *_: reflector.parts_changed())
-        self.clusters.has_listed = reflector.has_listed
-        return reflector
+        path = hub_clusters.CLUSTERS_PATH
+        self.of_hub: AnyReflector = Reflector(hub, path, clusters.codec, clusters)
+        if config.clusters_by_name:
+            state = common.state
+            named = named_reflector(hub, path, clusters, lambda: {*vcs, *state.clusters()})
+            vcs.changed.subscribe(lambda *_: named.parts_changed())
+            self.clusters.has_listed = named.has_listed
+            self.of_hub = named
+        self.reflectors: tuple[AnyReflector, ...] = (self.of_hub, *self.of_host)
 
 
 T = TypeVar("T")
@@ -461,14 +376,12 @@ class _Discoveries:
 class Common:
     """Settings, stores and signals of one process, made of what it is given to serve with.
 
-    live: those of the settings that change. host_uid: of the host's namespace kube-system.
     reregister: virtual clusters to register again although their Clusters were deleted. node: name
     of the agent's own node, "" = none is recorded. provided: what features read at the start.
-    hub_uid: of the hub's namespace kube-system, "" until it answers.
+    host_uid, hub_uid: of kube-system, "" until it answers. switches: the enabled controllers of
+    Karmada's.
 
-    switches: names of the enabled controllers of Karmada's. contact: what the hub accepts of what
-    judgements say, and of Leases. An emitter of changes of a store or of the registry is made
-    before its readers, so its handlers run first.
+    An emitter of changes is made before its readers, so its handlers run first.
     """
 
     config: AgentConfig
@@ -491,23 +404,16 @@ class Common:
         self.origins = Origins()
         self.hooks = Hooks()
         self._provided: dict[type, Any] = {type(part): part for part in self.provided}
-        self.settings: TranslationSettings = translation_settings(config)
-        self.switches: frozenset[str] = enabled_controllers(
+        self.settings: context.TranslationSettings = translation_settings(config)
+        self.switches: frozenset[str] = virtual_cluster.enabled_controllers(
             config.controllers, _also_enabled(config, clients)
         )
-        self.gates: Mapping[str, bool] = feature_gates(config.feature_gates)
+        self.gates: Mapping[str, bool] = virtual_cluster.feature_gates(config.feature_gates)
         self.signals = Signals()
         self.scopes = Scopes()
         self.scopes.ended.subscribe(self.metrics.forget)
         self.judgements = Judgements(self.scopes)
-        self.stores = Stores(
-            config,
-            vcs,
-            clients,
-            self.host_uid,
-            self.judgements if CLUSTER_STATUS in self.switches else None,
-            self.state.clusters,
-        )
+        self.stores = Stores(self)
         self.loop_time = LoopTime(vcs.loop_share, self._loop_share_exceeded)
         self.scopes.ended.subscribe(self.loop_time.forget)
         self.queues = Queues(vcs, config.rate_limiter_base_delay, self.loop_time)
@@ -527,8 +433,9 @@ class Common:
     def _loop_share_exceeded(self, flow: Hashable) -> None:
         bound = round((self.virtual_clusters.loop_share(flow) or 0.0) * 1000)
         text = (
-            f"the agent computes more than {bound} ms of a second for it (bounds.{LOOP_BOUND}), "
-            "so its Works wait while others have something to do"
+            f"the agent computes more than {bound} ms of a second for it "
+            f"(bounds.{virtual_cluster.LOOP_BOUND}), so its Works wait while others have something "
+            "to do"
         )
         self.signals.bound_met.emit(str(flow), text)
 
@@ -548,4 +455,4 @@ class Common:
 def _also_enabled(config: AgentConfig, clients: Clients) -> tuple[str, ...]:
     """Return the controllers that are on by default for this agent only."""
     owns_certificate = is_agents_own(clients.hub.credentials.certificate, config.agent_name)
-    return (CERT_ROTATION,) if owns_certificate else ()
+    return (virtual_cluster.CERT_ROTATION,) if owns_certificate else ()

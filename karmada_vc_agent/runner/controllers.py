@@ -6,16 +6,8 @@ from typing import Any
 
 from karmada_vc_agent.cluster import host_objects, status
 from karmada_vc_agent.cluster import registration as registering
-from karmada_vc_agent.cluster.host_objects import NodeLabelsController, keys_of_node
 from karmada_vc_agent.cluster.hub_clusters import LEASE
 from karmada_vc_agent.cluster.lease import RETRY_MAX_S, ClusterLeaseController
-from karmada_vc_agent.cluster.registration import RegistrationController
-from karmada_vc_agent.cluster.rules.conditions import Thresholds
-from karmada_vc_agent.cluster.status import (
-    NODE_CHANGE_SETTLES_S,
-    ClusterStatusController,
-    HostStatus,
-)
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.controller import (
     Controller,
@@ -23,7 +15,6 @@ from karmada_vc_agent.kube.controller import (
     Enqueues,
     Requeue,
     Retries,
-    Source,
     itself,
     same,
 )
@@ -36,26 +27,11 @@ from karmada_vc_agent.model.virtual_cluster import (
 from karmada_vc_agent.runner.clients import LEASE_LANES
 from karmada_vc_agent.runner.collector import HUB, controller_label
 from karmada_vc_agent.runner.common import FEW_WORKERS, cluster_of_key
-from karmada_vc_agent.runner.parts import ClusterConditions, Conditions, Parts, Setup
+from karmada_vc_agent.runner.parts import ClusterConditions, Parts, Setup
 from karmada_vc_agent.telemetry.metrics import controller_meter
+from karmada_vc_agent.work import namespace_writer as writing
+from karmada_vc_agent.work import removal as finalizing
 from karmada_vc_agent.work.execution import ExecutionController
-from karmada_vc_agent.work.namespace_writer import (
-    DEFAULT_NAMESPACE,
-    Pair,
-    keys_of_cluster,
-    keys_of_namespace,
-    keys_of_object,
-    left_behind,
-    reconcile_namespace,
-)
-from karmada_vc_agent.work.removal import (
-    ALL_CLUSTERS,
-    INITIAL_DELAY_S,
-    WORKS_SETTLE_S,
-    DeparturesController,
-    OrphansController,
-    orphan_keys,
-)
 from karmada_vc_agent.work.work_watches import SETTLES_S as TAINTS_SETTLE_S
 from karmada_vc_agent.work.work_watches import follow_taints
 from karmada_vc_agent.work.works import WorkKey
@@ -76,7 +52,7 @@ def cluster_lease(parts: Parts) -> ControllerSpec[str]:
         config.cluster_lease_renew_interval_fraction,
         common.lead,
         on_renewed=renewed,
-        on_skew=parts.collector.lease_ahead,
+        on_skew=parts.collector.leases_ahead.__setitem__,
         namespace=parts.lease_namespace,
     )
 
@@ -106,9 +82,8 @@ def cluster_lease(parts: Parts) -> ControllerSpec[str]:
 
 
 def registration(parts: Parts) -> ControllerSpec[str]:
-    """Declare the controller."""
     common, vcs = parts.common, parts.common.virtual_clusters
-    controller = RegistrationController(
+    controller = registering.RegistrationController(
         common.clients.hub,
         common.stores.clusters,
         common.state,
@@ -129,19 +104,33 @@ def registration(parts: Parts) -> ControllerSpec[str]:
 
 
 def cluster_status(parts: Parts) -> ControllerSpec[str]:
-    """Declare the controller."""
     common, config = parts.common, parts.common.config
     vcs, stores = common.virtual_clusters, common.stores
     frequency_s = config.cluster_status_update_frequency
-    thresholds = Thresholds(config.cluster_success_threshold, config.cluster_failure_threshold)
     conditions = ClusterConditions(parts)
-    controller = ClusterStatusController(
+    host, max_age_s = common.clients.host_urgent, frequency_s / 2
+    host_status = status.HostStatus(
+        client=host,
+        probe=HealthProbe(host, max_age_s=max_age_s),
+        discovery=common.discoveries.host,
+        membership=stores.membership,
+        pods=stores.pods,
+        claims=stores.claims,
+        cluster_scoped_kinds=common.settings.cluster_scoped_kinds,
+        conditions=conditions.of,
+        clock=common.clock.monotonic,
+        with_resources=config.enable_cluster_resource_modeling,
+        with_models=common.gates[CLUSTER_RESOURCE_MODELING],
+        discovery_max_age_s=max_age_s,
+        is_reached=config.gateway.enabled,
+    )
+    controller = status.ClusterStatusController(
         hub=common.clients.hub_urgent,
         clusters=stores.clusters,
-        host=_host_status(parts, conditions),
+        host=host_status,
         virtual_clusters=vcs,
         frequency_s=frequency_s,
-        thresholds=thresholds,
+        thresholds=parts.thresholds,
         scopes=common.scopes,
         judgements=common.judgements,
         reachable=parts.reachable,
@@ -161,7 +150,7 @@ def cluster_status(parts: Parts) -> ControllerSpec[str]:
         switch=CLUSTER_STATUS,
         sources=(
             Enqueues(stores.clusters.store.add_handler, changed),
-            Enqueues(stores.membership.changed.subscribe, itself, NODE_CHANGE_SETTLES_S),
+            Enqueues(stores.membership.changed.subscribe, itself, status.NODE_CHANGE_SETTLES_S),
             Enqueues(common.signals.status_due.subscribe, itself),
             Enqueues(common.signals.lead_regained.subscribe, parts.names),
             *conditions.sources(),
@@ -170,31 +159,11 @@ def cluster_status(parts: Parts) -> ControllerSpec[str]:
     )
 
 
-def _host_status(parts: Parts, conditions: Conditions) -> HostStatus:
-    common, stores, config = parts.common, parts.common.stores, parts.common.config
-    host, max_age_s = common.clients.host_urgent, config.cluster_status_update_frequency / 2
-    return HostStatus(
-        client=host,
-        probe=HealthProbe(host, max_age_s=max_age_s),
-        discovery=common.discoveries.host,
-        membership=stores.membership,
-        pods=stores.pods,
-        claims=stores.claims,
-        cluster_scoped_kinds=common.settings.cluster_scoped_kinds,
-        conditions=conditions.of,
-        clock=common.clock.monotonic,
-        with_resources=config.enable_cluster_resource_modeling,
-        with_models=common.gates[CLUSTER_RESOURCE_MODELING],
-        discovery_max_age_s=max_age_s,
-        is_reached=config.gateway.enabled,
-    )
-
-
 def node_labels(parts: Parts) -> ControllerSpec[str]:
     """Declare the controller; its keys are nodes."""
     common, stores = parts.common, parts.common.stores
     vcs = common.virtual_clusters
-    controller = NodeLabelsController(
+    controller = host_objects.NodeLabelsController(
         common.clients.host,
         stores.nodes,
         stores.membership,
@@ -209,7 +178,7 @@ def node_labels(parts: Parts) -> ControllerSpec[str]:
         controller.reconcile,
         FEW_WORKERS,
         sources=(
-            Enqueues(stores.nodes.add_handler, keys_of_node),
+            Enqueues(stores.nodes.add_handler, host_objects.keys_of_node),
             Enqueues(clusters, partial(host_objects.keys_of_cluster, vcs, stores.nodes)),
             Enqueues(parts.works.registered.disputed.subscribe, itself),
         ),
@@ -220,9 +189,10 @@ def node_labels(parts: Parts) -> ControllerSpec[str]:
 def execution(parts: Parts) -> ControllerSpec[WorkKey]:
     """Declare the controller; no workload is written before what keeps its pods in place."""
     common, works = parts.common, parts.works
+    signals, stores, affected = common.signals, common.stores, works.affected
     controller = ExecutionController(
         common.virtual_clusters,
-        clusters=common.stores.clusters,
+        clusters=stores.clusters,
         works=works.watches.works,
         statuses=works.statuses,
         manifests=works.manifests,
@@ -242,31 +212,19 @@ def execution(parts: Parts) -> ControllerSpec[WorkKey]:
         controller.reconcile,
         common.config.concurrent_work_syncs,
         switch=EXECUTION,
-        sources=(*_of_each_work(parts), *_of_other_works(parts)),
-        resync_keys=works.affected.of_clusters,
+        sources=(
+            Enqueues(signals.work_due.subscribe, itself),
+            Enqueues(signals.work_affected.subscribe, affected.by_id),
+            Enqueues(stores.clusters.store.add_handler, affected.by_cluster),
+            Enqueues(signals.work.subscribe, affected.by_work),
+            Enqueues(
+                signals.meaning.subscribe, partial(affected.by_meaning, common.virtual_clusters)
+            ),
+            Enqueues(stores.namespaces.add_handler, affected.by_namespace),
+            Retries(signals.dependencies.subscribe),
+        ),
+        resync_keys=affected.of_clusters,
         ready=common.hooks.wait_ready,
-    )
-
-
-def _of_each_work(parts: Parts) -> tuple[Source[WorkKey], ...]:
-    """Return what brings up a Work: itself, its objects, its Cluster."""
-    signals, affected = parts.common.signals, parts.works.affected
-    return (
-        Enqueues(signals.work_due.subscribe, itself),
-        Enqueues(signals.work_affected.subscribe, affected.by_id),
-        Enqueues(parts.common.stores.clusters.store.add_handler, affected.by_cluster),
-    )
-
-
-def _of_other_works(parts: Parts) -> tuple[Source[WorkKey], ...]:
-    """Return what brings up Works for something that they depend on."""
-    signals, stores, affected = parts.common.signals, parts.common.stores, parts.works.affected
-    by_meaning = partial(affected.by_meaning, parts.common.virtual_clusters)
-    return (
-        Enqueues(signals.work.subscribe, affected.by_work),
-        Enqueues(signals.meaning.subscribe, by_meaning),
-        Enqueues(stores.namespaces.add_handler, affected.by_namespace),
-        Retries(signals.dependencies.subscribe),
     )
 
 
@@ -286,7 +244,7 @@ def departures(parts: Parts) -> ControllerSpec[str]:
     """Declare the controller; its first keys are all that were ever registered."""
     common, vcs = parts.common, parts.common.virtual_clusters
     stays_away = common.registrations.stays_away
-    controller = DeparturesController(
+    controller = finalizing.DeparturesController(
         common.clients.hub,
         common.clients.host,
         common.discoveries.host,
@@ -308,7 +266,6 @@ def departures(parts: Parts) -> ControllerSpec[str]:
 
 
 def node_taints(parts: Parts) -> ControllerSpec[str]:
-    """Declare the controller."""
     common, stores = parts.common, parts.common.stores
     works, due = parts.works.watches.works, common.signals.work_due.emit
     return ControllerSpec(
@@ -322,8 +279,8 @@ def node_taints(parts: Parts) -> ControllerSpec[str]:
 
 def orphans(parts: Parts) -> ControllerSpec[str]:
     """Declare the controller; it has one key."""
-    common = parts.common
-    controller = OrphansController(
+    common, settles_s = parts.common, finalizing.WORKS_SETTLE_S
+    controller = finalizing.OrphansController(
         common.clients.host,
         common.discoveries.host,
         common.stores.claims,
@@ -336,25 +293,25 @@ def orphans(parts: Parts) -> ControllerSpec[str]:
         common.queues.by_name(),
         controller.reconcile,
         by_cluster=False,
-        initial_keys=lambda: (ALL_CLUSTERS,),
-        initial_delay_s=INITIAL_DELAY_S,
+        initial_keys=lambda: (finalizing.ALL_CLUSTERS,),
+        initial_delay_s=finalizing.INITIAL_DELAY_S,
         sources=(
-            Enqueues(common.signals.work.subscribe, orphan_keys, WORKS_SETTLE_S),
+            Enqueues(common.signals.work.subscribe, finalizing.orphan_keys, settles_s),
             Enqueues(
                 common.clients.host.history.settled.subscribe,
-                lambda: (ALL_CLUSTERS,),
-                WORKS_SETTLE_S,
+                lambda: (finalizing.ALL_CLUSTERS,),
+                settles_s,
             ),
         ),
     )
 
 
-def namespaces(parts: Parts) -> ControllerSpec[Pair]:
+def namespaces(parts: Parts) -> ControllerSpec[writing.Pair]:
     """Declare the controller; its keys are virtual clusters with a virtual namespace."""
     common, stores = parts.common, parts.common.stores
     clusters, claims, vcs = stores.clusters, stores.claims, common.virtual_clusters
     reconcile = partial(
-        reconcile_namespace,
+        writing.reconcile_namespace,
         parts.works.namespace_writer,
         claims,
         vcs,
@@ -362,16 +319,11 @@ def namespaces(parts: Parts) -> ControllerSpec[Pair]:
     )
     objects = common.signals.own_object.subscribe
 
-    def all_keys(names: Iterable[str]) -> Iterator[Pair]:
-        return (
-            (name, namespace)
-            for name in names
-            for namespace in (
-                DEFAULT_NAMESPACE,
-                *claims.of(name),
-                *left_behind(claims, vcs, name),
-            )
-        )
+    def all_keys(names: Iterable[str]) -> Iterator[writing.Pair]:
+        for name in names:
+            yield name, writing.DEFAULT_NAMESPACE
+            for namespace in (*claims.of(name), *writing.left_behind(claims, vcs, name)):
+                yield name, namespace
 
     return ControllerSpec(
         "namespaces",
@@ -379,9 +331,11 @@ def namespaces(parts: Parts) -> ControllerSpec[Pair]:
         reconcile,
         FEW_WORKERS,
         sources=(
-            Enqueues(clusters.store.add_handler, partial(keys_of_cluster, clusters, claims, vcs)),
-            Enqueues(stores.namespaces.add_handler, partial(keys_of_namespace, vcs)),
-            Enqueues(objects, partial(keys_of_object, vcs)),
+            Enqueues(
+                clusters.store.add_handler, partial(writing.keys_of_cluster, clusters, claims, vcs)
+            ),
+            Enqueues(stores.namespaces.add_handler, partial(writing.keys_of_namespace, vcs)),
+            Enqueues(objects, partial(writing.keys_of_object, vcs)),
         ),
         resync_keys=all_keys,
     )

@@ -5,20 +5,14 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, AgentState
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.kube import errors
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import (
-    ForbiddenError,
-    KubeError,
-    NotFoundError,
-    NotServedError,
-    PageError,
-    UnreachableError,
-    UnreadableError,
-)
+from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.kube.flows import retry_on, retry_until_done
 from karmada_vc_agent.kube.informers import not_listed_text
 from karmada_vc_agent.kube.leader_election import HandOver, LeaderElection
@@ -34,13 +28,12 @@ PAUSE_S = 1.0
 
 
 async def check_karmada(hub: ApiClient, *, pause_s: float = PAUSE_S) -> None:
-    """Check that the hub serves Clusters. Raises ConfigError if it does not, KubeError.
-
-    A hub that was seen to serve them before does not serve them for the moment.
-    """
+    """Check that the hub serves Clusters. Raises ConfigError if it does not, KubeError."""
     try:
-        await retry_on(NotServedError, TRIES, lambda: check_listed(hub, CLUSTERS_PATH), pause_s)
-    except NotServedError as error:
+        await retry_on(
+            errors.NotServedError, TRIES, lambda: check_listed(hub, CLUSTERS_PATH), pause_s
+        )
+    except errors.NotServedError as error:
         problem = (
             f"{hub.credentials.server} is not a Karmada control plane: it does not serve "
             "cluster.karmada.io; use a kubeconfig of Karmada's API server, or try again later"
@@ -55,9 +48,9 @@ async def check_apart(hub: ApiClient, host_uid: str) -> str:
     """
     try:
         kube_system = await hub.get(KUBE_SYSTEM_PATH)
-    except NotFoundError:
+    except errors.NotFoundError:
         return ""
-    except ForbiddenError as error:
+    except errors.ForbiddenError as error:
         _log.warning(
             "Cannot determine whether hub and host are different API servers",
             extra={"reason": str(error)},
@@ -76,48 +69,41 @@ async def check_apart(hub: ApiClient, host_uid: str) -> str:
 CHECK_S = 10.0
 """Interval of requests by which a standby, which makes no others, checks the hub."""
 PATIENCE_S = 1.0
-"""How long a hub may take for a small answer before it counts as away: a round trip by satellite
-takes 0.6 s. A slower one is replaced by the checkpoint until it answers."""
+"""How long a hub may take for a small answer before it counts as away: by satellite it is 0.6 s."""
 AWAY_S = 10.0
-"""How long the leader lacks the hub before it reports that: less than the 40 s after which Karmada
-takes the Clusters for lost."""
+"""How long the leader lacks the hub before it reports that: Karmada waits 40 s for Clusters."""
 LED_S = 60.0
 """How long a process leads at least before it hands over."""
 STEADY_S = 2 * CHECK_S
-"""For how long a standby has had good answers only: three in a row. A hub that is just back has
-answered the leader, too, by then."""
+"""For how long a standby has had good answers only; by then a hub that is back has answered the
+leader, too."""
 
 
+@dataclass(eq=False)
 class HubStart:
     """Checks the hub, however late it answers; a feature may start without it.
 
-    host: where an earlier process left what it recorded. uid: of the hub's namespace kube-system;
-    "" until it answers, or where it may not be read. on_hub_answer: called with it then. refuses:
-    why the hub would not accept this process, None if it would. away: why what answers in its place
-    cannot be the hub. line: annotation of leaders that can serve without the hub, "" = none. lack:
-    why this process cannot. provided: read at a start without it.
+    host: where an earlier process left its record. uid: of the hub's kube-system, "" until it
+    answers; on_hub_answer: called with it. refuses: why the hub would not accept this process.
+    away: why what answers in its place cannot be the hub. line: annotation of leaders that can
+    serve without the hub; lack: why this process cannot. patience_s: how long a start waits, None =
+    for the end. provided: read at a start without. is_needed: whether nothing can be served before.
     """
 
-    line = ""
-    lack = ""
-    provided: tuple[object, ...] = ()
+    config: AgentConfig
+    hub: ApiClient
+    host: ApiClient
+    clock: Callable[[], float] = time.monotonic
 
-    def __init__(
-        self,
-        config: AgentConfig,
-        hub: ApiClient,
-        host: ApiClient,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.config = config
-        self.host = host
-        self._hub = hub
-        self._clock = clock
+    def __post_init__(self) -> None:
         self._requested_at: float | None = None
         self._answers_since: float | None = None
         self._led_since: float | None = None
         self._away_since: float | None = None
-        self.uid = ""
+        self.uid = self.line = self.lack = ""
+        self.patience_s: float | None = None
+        self.provided: tuple[object, ...] = ()
+        self.is_needed = True
         self.is_checked = False
         self.refuses: str | None = None
         self.away: str | None = None
@@ -127,26 +113,22 @@ class HubStart:
         """Return once it is a Karmada, and another API server than the host. Raises ConfigError."""
         await retry_until_done("list Clusters on the hub", self._check_karmada)
         self.uid = await retry_until_done(
-            "read namespace kube-system on the hub", lambda: check_apart(self._hub, host_uid)
+            "read namespace kube-system on the hub", lambda: check_apart(self.hub, host_uid)
         )
         self.is_checked = True
         self.on_hub_answer(self.uid)
 
     async def _check_karmada(self) -> None:
         try:
-            await check_karmada(self._hub)
+            await check_karmada(self.hub)
         except ConfigError as error:
-            if not await self.was_seen():
+            state = AgentState(self.host, self.config.agent_namespace, self.config.agent_name)
+            with suppress(errors.NotFoundError):
+                await state.look()
+            if not state.clusters():
                 raise
-            text = f"{self._hub.credentials.server} does not list Clusters now, and did before"
-            raise UnreadableError(text) from error
-
-    async def was_seen(self) -> bool:
-        """Return whether an earlier process registered Clusters. Raises KubeError."""
-        state = AgentState(self.host, self.config.agent_namespace, self.config.agent_name)
-        with suppress(NotFoundError):
-            await state.look()
-        return bool(state.clusters())
+            text = f"{self.hub.credentials.server} does not list Clusters now, and did before"
+            raise errors.UnreadableError(text) from error
 
     # --- standing by --------------------------------------------------------------------
 
@@ -154,18 +136,19 @@ class HubStart:
         """Notice while standing by that the hub is away, or would refuse this process."""
         while True:
             try:
-                await self._check_once()
+                self._requested_at = self.clock()
+                await check_listed(self.hub, CLUSTERS_PATH)
                 self.refuses = self.away = None
                 if self._answers_since is None:
-                    self._answers_since = self._clock()
-            except UnreachableError:
-                self._answers_since = None  # reported by History
-            except (PageError, UnreadableError) as error:
-                self._answers_since = None
-                self.away = not_listed_text(CLUSTERS_PATH, str(error))
+                    self._answers_since = self.clock()
             except KubeError as error:
                 self._answers_since = None
-                self.refuses = f"the hub refuses the agent: {error}"
+                if isinstance(error, (errors.PageError, errors.UnreadableError)):
+                    self.away = not_listed_text(CLUSTERS_PATH, str(error))
+                elif not isinstance(error, errors.UnreachableError):  # which History reports
+                    self.refuses = f"the hub refuses the agent: {error}"
+            finally:
+                self._requested_at = None
             await asyncio.sleep(CHECK_S)
 
     async def is_there(self) -> bool:
@@ -174,7 +157,7 @@ class HubStart:
             return False
         try:
             async with asyncio.timeout(PATIENCE_S):
-                await check_listed(self._hub, CLUSTERS_PATH)
+                await check_listed(self.hub, CLUSTERS_PATH)
         except (TimeoutError, KubeError):
             return False
         return True
@@ -183,56 +166,27 @@ class HubStart:
         """Return for how long each answer while standing by was a good one."""
         if self._answers_since is None or self._is_overdue():
             return 0.0
-        return self._clock() - self._answers_since
+        return self.clock() - self._answers_since
 
     def _is_overdue(self) -> bool:
-        return self._requested_at is not None and self._clock() - self._requested_at > PATIENCE_S
-
-    async def _check_once(self) -> None:
-        self._requested_at = self._clock()
-        try:
-            await check_listed(self._hub, CLUSTERS_PATH)
-        finally:
-            self._requested_at = None
+        return self._requested_at is not None and self.clock() - self._requested_at > PATIENCE_S
 
     # --- what a feature may do without the hub ------------------------------------------
-
-    async def wait(self, checking: asyncio.Task[None]) -> None:
-        """Wait until the hub was checked, or it takes too long.
-
-        Ends early if the hub is not what the agent needs: that ends all tasks of the group.
-        """
-        await asyncio.wait((checking,))
 
     async def wait_for_either(
         self, checking: asyncio.Task[None], host: ApiClient, election: LeaderElection
     ) -> None:
-        """Wait until the hub was checked, or this process can serve without it.
-
-        Without either it must not lead: another replica may reach the hub.
-        """
-
-    async def look(self) -> None:
-        """Check whether the hub answers now."""
+        """Wait until the hub was checked or is not needed: else this must not lead."""
 
     async def read(
         self, host: ApiClient, state: AgentState, election: LeaderElection | None
     ) -> None:
         """Read what is served while the hub is away."""
 
-    @property
-    def is_needed(self) -> bool:
-        """Return whether nothing can be served before the hub was checked."""
-        return True
-
     # --- leading ------------------------------------------------------------------------
 
     def hand_over(self, is_away: Callable[[], bool]) -> HandOver:
-        """Return how the lead is handed over. is_away: whether the hub is, from the leader.
-
-        Both must have lasted, by the clock of each process alone, so that an unstable uplink does
-        not make the lead change.
-        """
+        """Return how the lead is handed over, once the hub is away for long."""
         return HandOver(
             LACKS_HUB_ANNOTATION,
             OFFERS_HUB_ANNOTATION,
@@ -242,7 +196,7 @@ class HubStart:
 
     def _lasts(self, *, is_away: bool) -> bool:
         """Return with each renewal whether the hub is away for so long that it is handed over."""
-        now = self._clock()
+        now = self.clock()
         if self._led_since is None:
             self._led_since = now
         if not is_away:

@@ -5,24 +5,15 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from karmada_vc_agent.cluster.hub_clusters import AgentState
 from karmada_vc_agent.cluster.lease import AgentCondition, MissingRights, check_apart_from_tenants
 from karmada_vc_agent.cluster.registration import LiveSettings, VirtualClusterSources
+from karmada_vc_agent.cluster.rules import conditions as rules
 from karmada_vc_agent.cluster.rules.cluster_objects import COMPLETE_API_ENABLEMENTS
-from karmada_vc_agent.cluster.rules.conditions import (
-    AGENT_APART,
-    GROUP_TRUSTED,
-    NODES_REACHABLE,
-    READY,
-    Condition,
-    ConditionType,
-    Shown,
-    Thresholds,
-    agent_apart,
-    group_trusted,
-)
+from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
 from karmada_vc_agent.cluster.status import ReachableNodes
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.config.decoding import ConfigError
@@ -38,11 +29,11 @@ from karmada_vc_agent.kube.controller import (
 )
 from karmada_vc_agent.kube.errors import Need
 from karmada_vc_agent.kube.flows import LogOnce
+from karmada_vc_agent.model import user_text
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.user_text import listed
 from karmada_vc_agent.model.virtual_cluster import STRICT, VirtualCluster
 from karmada_vc_agent.runner.collector import MetricsCollector
-from karmada_vc_agent.runner.common import Common, Offline
+from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.hub_presence import HubStart
 from karmada_vc_agent.runner.process import has_rights
 from karmada_vc_agent.runner.work_parts import WorkParts
@@ -50,26 +41,8 @@ from karmada_vc_agent.telemetry.metrics import Sample
 from karmada_vc_agent.work.removal import OrphanedObjects, Removal
 
 
-class _SavedHub(Protocol):
-    """All that is saved of the hub. offline: serves from it."""
-
-    @property
-    def offline(self) -> Offline:
-        """Return what serves from it."""
-
-    def warning(self) -> str | None:
-        """Return what is served from it, and what of it is not used, None = nothing."""
-
-    def is_served_from(self) -> bool:
-        """Return whether any virtual cluster is served from it."""
-
-
 class Leases:
-    """Renewed from the first time a Cluster was Ready, as their attempts show.
-
-    attempts: the time of the last one of each, which shows whether it is stuck. due: a virtual
-    cluster whose Lease is to be renewed from now on.
-    """
+    """The Leases that are renewed: from the first time a Cluster was Ready."""
 
     def __init__(self, scopes: Scopes, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -91,10 +64,7 @@ class Leases:
         self._tried_at.pop(name, None)
 
     def late(self, limit_s: float, possible_since: float) -> list[str]:
-        """Return the virtual clusters whose last attempt is longer ago than `limit_s`.
-
-        possible_since: since when attempts could finish, by the same clock; inf in an outage.
-        """
+        """Return those last tried `limit_s` ago, as far as attempts could finish since."""
         now, tried = self._clock(), self._tried_at.items()
         return sorted(name for name, at in tried if now - max(at, possible_since) > limit_s)
 
@@ -105,14 +75,10 @@ Runs = Callable[[], Awaitable[None]]
 class Parts:
     """The input of `setup(parts)` of a controller.
 
-    common: settings, clients, stores, signals. works: what reads and applies Works. leases: which
-    Leases are renewed. features: those of this agent. runs: what features run from the start on, by
-    name; keeps: what they run with the controllers, and the end does not wait for; ends: what ends
+    runs: what features run from the start on, by name; keeps: with the controllers; ends: what ends
     by itself. spared_rights: which of the rights the agent works without. reachable: what is judged
-    of nodes. missing_rights: which rights are missing, and for whom. checkpoint: what is saved of
-    the hub. orphaned: host objects without a Work. credential: whether the credential for the hub
-    is renewed in time. lease_namespace: whether the hub has the namespace of the Leases.
-    controllers: all that run, for metrics.
+    of nodes. credential: whether that for the hub is renewed in time. lease_namespace: whether it
+    exists.
     """
 
     def __init__(self, common: Common, features: "tuple[Feature, ...]") -> None:
@@ -122,8 +88,19 @@ class Parts:
             feature.prepare(common)
         self.leases = Leases(common.scopes)
         self.works = WorkParts(common)
-        self.checkpoint: _SavedHub | None = None
-        self.reachable = self._reachable()
+        config = common.config
+        self.thresholds = rules.Thresholds(
+            config.cluster_success_threshold, config.cluster_failure_threshold
+        )
+        self.reachable = ReachableNodes(
+            common.stores.membership,
+            self.thresholds,
+            lambda cluster, condition: self.works.events.condition_changed(
+                cluster, rules.NODES_REACHABLE, condition
+            ),
+            common.clock.monotonic,
+            common.scopes,
+        )
         self.missing_rights = MissingRights(
             common.clients.lacking,
             common.virtual_clusters,
@@ -149,19 +126,6 @@ class Parts:
         """Return the names of all virtual clusters, whatever changed."""
         return self.common.virtual_clusters
 
-    def _reachable(self) -> ReachableNodes:
-        common, config = self.common, self.common.config
-        thresholds = Thresholds(config.cluster_success_threshold, config.cluster_failure_threshold)
-        return ReachableNodes(
-            common.stores.membership,
-            thresholds,
-            lambda cluster, condition: self.works.events.condition_changed(
-                cluster, NODES_REACHABLE, condition
-            ),
-            common.clock.monotonic,
-            common.scopes,
-        )
-
 
 Trigger = tuple[Subscribe, Callable[..., Iterable[str]]]
 """A signal, and a function from its change to names of virtual clusters."""
@@ -171,9 +135,8 @@ Trigger = tuple[Subscribe, Callable[..., Iterable[str]]]
 class ConditionSpec:
     """A condition and how it is evaluated.
 
-    evaluate: returns the condition as it is now; None = undetermined. It makes no request.
-    triggers: what requeues the status of a virtual cluster; without them the condition is as old as
-    the interval of the status.
+    evaluate: returns it as it is now, without a request; None = undetermined. triggers: what
+    requeues the status of a virtual cluster; without them it is as old as the status.
     """
 
     type: ConditionType
@@ -194,10 +157,7 @@ async def _nothing(*_: object) -> None:
 
 
 class Start(Protocol):
-    """Read by a feature on the host before this process serves; provided to its parts afterwards.
-
-    reads: what that is, for the log.
-    """
+    """Read by a feature on the host before this process serves; provided to its parts then."""
 
     @property
     def reads(self) -> str: ...
@@ -210,8 +170,8 @@ class Start(Protocol):
 class Described:
     """Virtual clusters that the host describes besides the settings file, for `join`.
 
-    group_labels: keys of labels of nodes that select groups. virtual_clusters: one of each name,
-    the one that is served. objects: those that VirtualCluster objects describe.
+    group_labels: of nodes. virtual_clusters: one of each name, which is served. objects: those that
+    VirtualCluster objects describe.
     """
 
     group_labels: frozenset[str] = frozenset()
@@ -271,13 +231,11 @@ async def check_permitted(common: Common, vc: VirtualCluster) -> None:
     if common.config.tenancy == STRICT:
         await check_apart_from_tenants(common.clients.host_urgent, common.node, [vc])
     if not await has_rights(common.clients.hub, vc.name):
-        command = f"karmada-vc-agent join --name {vc.name}"
-        problem = f"the agent has no rights for Cluster {vc.name} on the hub; run {command}"
-        raise ConfigError("hub", "", problem)
+        problem = f"the agent has no rights for Cluster {vc.name} on the hub; run "
+        raise ConfigError("hub", "", f"{problem}karmada-vc-agent join --name {vc.name}")
 
 
 def removal_of(parts: Parts) -> Removal:
-    """Return what takes virtual clusters away."""
     common, stores, works = parts.common, parts.common.stores, parts.works
     return Removal(
         common.clients.hub,
@@ -291,21 +249,17 @@ def removal_of(parts: Parts) -> Removal:
     )
 
 
-NODE_OVERLAP = ConditionType(
-    "NodeOverlap",
-    "Another virtual cluster selects nodes of the group, too; the older one has them "
-    "([rewriting-rules 3.1](rewriting-rules.md)).",
-    normal="False",
-    idle="NodesDisjoint",
-    on_object=Shown.ALWAYS,
-    warning="Nodes are selected by several virtual clusters; the older one has them",
-)
-NODES_MISSING = ConditionType(
-    "NodesMissing",
-    "`nodeNames` has names that no node has.",
-    normal="False",
-    idle="NodeNamesFound",
-    warning="No nodes have these names",
+_ROWS = user_text.load_yaml(Path(__file__).with_name("conditions.yaml").read_bytes())
+(
+    NODE_OVERLAP,
+    NODES_MISSING,
+    RIGHTS_GRANTED,
+    CREDENTIAL_RENEWED,
+    LEASE_NAMESPACE_EXISTS,
+    OBJECTS_ORPHANED,
+) = (
+    ConditionType(name, **{**row, "on_object": Shown[row.get("on_object", "NEVER")]})
+    for name, row in _ROWS.items()
 )
 
 
@@ -325,73 +279,26 @@ def nodes_missing(parts: Parts, vc: VirtualCluster) -> Condition:
     names = [name for name in vc.node_names if nodes.get("", name) is None]
     if not names:
         return NODES_MISSING.false("NodeNamesFound", "all nodes of nodeNames exist")
-    text = f"no node is named {listed(names)}; correct nodeNames, or add the node"
+    text = f"no node is named {user_text.listed(names)}; correct nodeNames, or add the node"
     return NODES_MISSING.true("NodeNamesNotFound", text)
 
 
 def _agent_apart(parts: Parts, _: VirtualCluster) -> Condition | None:
     name, stores = parts.common.node, parts.common.stores
-    node = stores.nodes.get("", name) if name else None
-    if node is None:
+    if not name or (node := stores.nodes.get("", name)) is None:
         return None
-    return agent_apart(name, node.metadata.labels, stores.membership.owner_of(name))
+    return rules.agent_apart(name, node.metadata.labels, stores.membership.owner_of(name))
 
 
 def _trusted(parts: Parts, vc: VirtualCluster) -> Condition:
     origin, trust = parts.common.origins.of(vc.name), parts.common.stores.trust
-    return group_trusted(
+    return rules.group_trusted(
         vc,
         has_kubeedge=trust.has_kubeedge,
         node_restriction=trust.node_restriction,
         origin=origin.text if origin is not None else "",
         by_label=origin is not None and origin.is_label,
     )
-
-
-OF_NODES = (
-    ConditionSpec(
-        GROUP_TRUSTED, _trusted, lambda parts: ((parts.common.origins.changed.subscribe, itself),)
-    ),
-    ConditionSpec(
-        NODE_OVERLAP,
-        lambda parts, vc: node_overlap(parts.common.stores.membership.overlaps(vc.name)),
-    ),
-    ConditionSpec(NODES_MISSING, nodes_missing),
-    ConditionSpec(AGENT_APART, _agent_apart),
-)
-
-
-_OF_HUB = "[autonomy](autonomy.md#credentialrenewed-leasenamespaceexists)"
-RIGHTS_GRANTED = ConditionType(
-    "RightsGranted",
-    "Hub and host refused no right that the agent needs for this virtual cluster.",
-    idle="NothingRefused",
-    on_object=Shown.UNLESS_IDLE,
-    warning="Lacking rights for a virtual cluster; run karmada-vc-agent join",
-)
-CREDENTIAL_RENEWED = ConditionType(
-    "CredentialRenewed",
-    f"The agent's credential is renewed in time ({_OF_HUB}).",
-    idle="Succeeded",
-    for_all=True,
-    has_event=True,
-)
-LEASE_NAMESPACE_EXISTS = ConditionType(
-    "LeaseNamespaceExists",
-    f"The hub has the namespace of Leases ({_OF_HUB}).",
-    idle="Succeeded",
-    for_all=True,
-    has_event=True,
-)
-
-OBJECTS_ORPHANED = ConditionType(
-    "ObjectsOrphaned",
-    "Host objects have no Work on the hub ([autonomy](autonomy.md#objectsorphaned)).",
-    normal="False",
-    idle="WorksExist",
-    has_event=True,
-    warning="Host objects have no Work on the hub; karmada-vc-agent leave --prune lists them",
-)
 
 
 def rights_granted(parts: Parts, vc: VirtualCluster) -> Condition:
@@ -405,11 +312,9 @@ def rights_granted(parts: Parts, vc: VirtualCluster) -> Condition:
 
 def succeeded(kind: ConditionType, state: AgentCondition) -> Condition:
     """Return the condition of what may fail for all virtual clusters."""
-    return (
-        kind.false(state.reason, state.problem)
-        if state.problem
-        else kind.true("Succeeded", "it succeeds again")
-    )
+    if state.problem:
+        return kind.false(state.reason, state.problem)
+    return kind.true("Succeeded", "it succeeds again")
 
 
 def objects_orphaned(parts: Parts, vc: VirtualCluster) -> Condition:
@@ -417,15 +322,29 @@ def objects_orphaned(parts: Parts, vc: VirtualCluster) -> Condition:
     count, first = parts.orphaned.of(vc.name)
     if not count:
         return OBJECTS_ORPHANED.false("WorksExist", "each host object has a Work on the hub")
+    names = user_text.listed(first, len(first), count)
     text = (
-        f"the hub has no Work for {listed(first, len(first), count)}, as after an old checkpoint "
-        "or a restored backup; the agent removes none of them: karmada-vc-agent leave --prune "
-        "lists them, with --yes it removes them"
+        f"the hub has no Work for {names}, as after an old checkpoint or a restored backup; the "
+        "agent removes none of them: karmada-vc-agent leave --prune lists them, with --yes it "
+        "removes them"
     )
     return OBJECTS_ORPHANED.true("WorksMissing", text)
 
 
-OF_AGENT = (
+_log = logging.getLogger(__name__)
+
+OF_CORE = (
+    ConditionSpec(
+        rules.GROUP_TRUSTED,
+        _trusted,
+        lambda parts: ((parts.common.origins.changed.subscribe, itself),),
+    ),
+    ConditionSpec(
+        NODE_OVERLAP,
+        lambda parts, vc: node_overlap(parts.common.stores.membership.overlaps(vc.name)),
+    ),
+    ConditionSpec(NODES_MISSING, nodes_missing),
+    ConditionSpec(rules.AGENT_APART, _agent_apart),
     ConditionSpec(RIGHTS_GRANTED, rights_granted),
     ConditionSpec(
         CREDENTIAL_RENEWED,
@@ -443,12 +362,11 @@ OF_AGENT = (
         lambda parts: ((parts.orphaned.changed.subscribe, itself),),
     ),
 )
-
-
-_log = logging.getLogger(__name__)
-
-OF_CORE: tuple[ConditionSpec, ...] = (*OF_NODES, *OF_AGENT)
-OF_CLUSTER_STATUS: tuple[ConditionType, ...] = (READY, NODES_REACHABLE, COMPLETE_API_ENABLEMENTS)
+OF_CLUSTER_STATUS: tuple[ConditionType, ...] = (
+    rules.READY,
+    rules.NODES_REACHABLE,
+    COMPLETE_API_ENABLEMENTS,
+)
 """Types that the controller of Cluster status adds, since they are the state of that."""
 
 
@@ -458,18 +376,12 @@ def declared_conditions(features: Iterable[Feature]) -> tuple[ConditionSpec, ...
 
 
 class Conditions:
-    """Evaluates what is declared, for one kind of status.
-
-    shown: returns when a type is in that status.
-    """
+    """Evaluates what is declared, for one kind of status; shown: when a type is in that."""
 
     def __init__(self, parts: Parts, shown: Callable[[ConditionType], Shown]) -> None:
         self._parts = parts
-        self._shown = {
-            spec: shown(spec.type)
-            for spec in declared_conditions(parts.features)
-            if shown(spec.type) is not Shown.NEVER
-        }
+        all_specs = ((spec, shown(spec.type)) for spec in declared_conditions(parts.features))
+        self._shown = {spec: when for spec, when in all_specs if when is not Shown.NEVER}
 
     def of(self, vc: VirtualCluster, live: Object) -> list[Condition]:
         """Return the conditions of a virtual cluster. live: the status to compare with."""

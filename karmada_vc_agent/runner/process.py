@@ -21,11 +21,7 @@ _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 def call_on(number: signal.Signals, call: Callable[[], object]) -> None:
-    """Have a signal call something in the running loop.
-
-    Unlike a handler of the loop it stays when that is closed: the default one ends the process by
-    the signal, and not with its exit code.
-    """
+    """Have a signal call something in the running loop, and nothing once that is closed."""
     loop = asyncio.get_running_loop()
 
     def handle(*_: object) -> None:
@@ -82,10 +78,9 @@ Use = Callable[[AgentConfig], None]
 class SettingsFollower:
     """Follows the settings of the file that a running agent takes.
 
-    digest: of the file, from before the settings in use were read: what changed since is seen.
-    read: reads and checks all settings, and names those that wait for a restart; raises
-    ConfigError. check: checks the virtual clusters by what the host says; raises ConfigError,
-    KubeError. use: takes the settings.
+    digest: of the file, from before the settings in use were read. read: returns all settings, and
+    the names of those that wait for a restart; raises ConfigError. check: raises ConfigError,
+    KubeError.
     """
 
     def __init__(self, path: Path, digest: bytes, read: Read) -> None:
@@ -112,7 +107,7 @@ class SettingsFollower:
             self._requested.clear()
             current = digest_of(self._path)
             if current == self._used == self._seen:
-                self._well()  # it is again what is in use, though another was not taken
+                self._complain(None)  # it is again what is in use, though another was not taken
             if current != self._seen:
                 await asyncio.sleep(SETTLES_S)
                 if current == digest_of(self._path):
@@ -132,7 +127,7 @@ class SettingsFollower:
             self._complain(f"cannot check the virtual clusters: {error}")
             return
         self._seen, self._used = digest, digest
-        self._well()
+        self._complain(None)
         _log.info(
             "Using the settings file", extra={"virtual_clusters": len(config.virtual_clusters)}
         )
@@ -143,14 +138,13 @@ class SettingsFollower:
             )
         use(config)
 
-    def _well(self) -> None:
-        self.problem = None
-        self._once.ended()
-
-    def _complain(self, problem: str) -> None:
+    def _complain(self, problem: str | None) -> None:
         self.problem = problem
-        text = "Keeping the settings in use: the file is invalid"
-        self._once.error(text, reason=problem)
+        if problem is None:
+            self._once.ended()
+        else:
+            text = "Keeping the settings in use: the file is invalid"
+            self._once.error(text, reason=problem)
 
 
 def digest_of(path: Path) -> bytes:
@@ -175,45 +169,38 @@ async def has_rights(hub: ApiClient, name: str) -> bool:
 class JoinedClusters:
     """Passes on the virtual clusters of the file that may be served.
 
-    One without rights would be registered half, and every request for it would fail. It waits, and
-    is served soon after `join`. One that was registered before is admitted: the hub may be away.
-
-    use: takes them.
+    One without rights would be registered half; it waits, and is served soon after `join`. One that
+    was registered before is admitted: the hub may be away.
     """
 
     def __init__(self, use: Callable[[Iterable[VirtualCluster]], None]) -> None:
         self._use = use
-        self._declared: tuple[VirtualCluster, ...] = ()
+        self._declared: dict[str, VirtualCluster] = {}
         self._admitted: set[str] = set()
-        self.waiting: list[str] = []
-        """The names that wait for `join`."""
+        self._refused: set[str] = set()
         self._ask: Ask | None = None
         self._is_registered: Callable[[str], bool] = lambda _: False
 
+    @property
+    def waiting(self) -> list[str]:
+        """Return the names that wait for `join`."""
+        return [name for name in self._declared if name in self._refused]
+
     def take(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
         """Have these served; before start() all of them, for nothing is done with them yet."""
-        self._declared = tuple(virtual_clusters)
-        names = {vc.name for vc in self._declared}
-        self._admitted &= names
-        self.waiting = [name for name in self.waiting if name in names]
+        self._declared = {vc.name: vc for vc in virtual_clusters}
+        self._admitted &= self._declared.keys()
+        self._refused &= self._declared.keys()
         self._pass_on()
 
     async def start(self, ask: Ask, is_registered: Callable[[str], bool]) -> None:
-        """Review all there are.
-
-        ask: whether there are rights for a name; raises KubeError. is_registered: whether a virtual
-        cluster was registered before.
-        """
+        """Review all there are. ask: whether there are rights for a name; raises KubeError."""
         self._ask, self._is_registered = ask, is_registered
-        await self.look(self._declared)
+        await self.look(self._declared.values())
         self._pass_on()
 
     async def look(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
-        """Determine which of these may be served.
-
-        While the hub does not answer they wait. Where it refuses the review they are served: what
-        they lack is reported where it is tried.
-        """
+        """Determine which of these may be served; where the hub refuses the review, all of them."""
         if self._ask is None:
             return
         names = [vc.name for vc in virtual_clusters if vc.name not in self._admitted]
@@ -222,8 +209,8 @@ class JoinedClusters:
     async def _look_at(self, name: str, ask: Ask) -> None:
         try:
             if not self._is_registered(name) and not await ask(name):
-                if name not in self.waiting:
-                    self.waiting.append(name)
+                if name not in self._refused:
+                    self._refused.add(name)
                     text = "Waiting for rights on the hub; run karmada-vc-agent join"
                     _log.warning(text, extra={"virtual_cluster": name})
                 return
@@ -232,17 +219,15 @@ class JoinedClusters:
         except KubeError:
             return
         self._admitted.add(name)
-        self.waiting = [each for each in self.waiting if each != name]
+        self._refused.discard(name)
 
     async def run(self) -> None:
         """Review at intervals, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
-            await self.look(self._declared)
+            await self.look(self._declared.values())
             self._pass_on()
 
     def _pass_on(self) -> None:
-        if self._ask is None:
-            self._use(self._declared)
-        else:
-            self._use(vc for vc in self._declared if vc.name in self._admitted)
+        declared = self._declared.items()
+        self._use(vc for name, vc in declared if self._ask is None or name in self._admitted)

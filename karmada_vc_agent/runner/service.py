@@ -2,91 +2,52 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from karmada_vc_agent.cluster.virtual_clusters import name_of_change
-from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.controller import Controller
-from karmada_vc_agent.kube.flows import LogOnce, measure_with
+from karmada_vc_agent.kube.flows import measure_with
 from karmada_vc_agent.kube.informers import not_listed_text, unlisted_paths, wait_all_synced
 from karmada_vc_agent.model.virtual_cluster import EXECUTION, VirtualCluster
 from karmada_vc_agent.runner.clients import warn_of_few_files
 from karmada_vc_agent.runner.collector import HUB
-from karmada_vc_agent.runner.common import Common, Offline
+from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.controllers import all_controllers
-from karmada_vc_agent.runner.parts import Feature, Parts
+from karmada_vc_agent.runner.parts import Feature, Parts, Runs
 from karmada_vc_agent.telemetry.endpoints import Note
 from karmada_vc_agent.work.works import WorkKey, Works
 
 _log = logging.getLogger(__name__)
 
-LOOK_S = 5.0
-"""A reason is logged if two checks in a row have it."""
 LATE_S = 30.0
-"""How long a key may wait for a worker before that is a reason: as long as one request may take."""
+"""How long a key may wait for a worker: as long as one request may take."""
 ALL = "*"
 """In place of all virtual clusters; no Cluster has such a name."""
 
 
-class WaitingWrites:
-    """Determines why the leader writes no Works of a virtual cluster.
-
-    Nothing else logs these states (of the lead, the host, workers). Logged once for as long as one
-    stays, and shown by /readyz?verbose. execution: the controller of Works.
-    """
-
-    def __init__(self, common: Common, works: Works, execution: Controller[WorkKey]) -> None:
-        self._common = common
-        self._clusters = common.stores.clusters
-        self._works = works
-        self._execution = execution
-        self._before: dict[str, str] = {}
-        self.reasons: dict[str, str] = {}
-        """Virtual cluster, or ALL -> why nothing of it is written, as of the last check."""
-        self._once = LogOnce(_log)
-        self._synced = 0
-
-    async def run(self) -> None:
-        """Check at intervals, until cancelled."""
-        while True:
-            await asyncio.sleep(LOOK_S)
-            self.look()
-
-    def look(self) -> None:
-        """Log what has stayed since the check before, and what has ended."""
-        now = dict(self._now())
-        lasting = {name: why for name, why in now.items() if name in self._before}
-        for name, why in lasting.items():
-            self._once.warning("Writing no Works", about=name, virtual_cluster=name, reason=why)
-        for name in self.reasons.keys() - now.keys():
-            self._once.ended(name)
-            _log.info("Writing Works", extra={"virtual_cluster": name})
-        self._before, self.reasons = now, lasting
-
-    def _now(self) -> Iterator[tuple[str, str]]:
-        synced, self._synced = self._synced, self._execution.succeeded
-        if not self._common.lead.is_certain():
-            yield ALL, "the lead is in doubt: the host does not confirm the leader Lease"
-            return
-        waiting = self._execution.queue.waiting()
-        for name, vc in self._common.virtual_clusters.items():
-            if vc.paused or self._clusters.ours(name) is None:
-                continue
-            _, oldest_s = waiting.get(name, (0, 0.0))
-            if not self._clusters.is_ready(name):
-                if self._works.of(name):
-                    yield name, self._host(name)
-            elif oldest_s >= LATE_S:
-                yield name, f"its Works wait for a worker for more than {LATE_S:g} s"
-        if self._execution.failed_by and synced == self._execution.succeeded:
-            yield ALL, self._execution.failed_by
-
-    def _host(self, name: str) -> str:
-        judged = self._common.judgements.of(name)
-        if judged is None or judged["status"] == "True":
-            return "the Cluster is not judged Ready yet: no probe of the host has ended"
-        return f"the host is not ready ({judged['reason']}): {judged['message']}"
+def why_not_written(
+    common: Common, works: Works, execution: Controller[WorkKey]
+) -> Iterator[tuple[str, str]]:
+    """Yield why the leader writes no Works: a virtual cluster, or ALL, with the reason."""
+    if not common.lead.is_certain():
+        yield ALL, "the lead is in doubt: the host does not confirm the leader Lease"
+        return
+    waiting, clusters = execution.queue.waiting(), common.stores.clusters
+    for name, vc in common.virtual_clusters.items():
+        if vc.paused or clusters.ours(name) is None:
+            continue
+        if not clusters.is_ready(name):
+            judged = common.judgements.of(name)
+            why = "the Cluster is not judged Ready yet: no probe of the host has ended"
+            if judged is not None and judged["status"] != "True":
+                why = f"the host is not ready ({judged['reason']}): {judged['message']}"
+            if works.of(name):
+                yield name, why
+        elif name in waiting and waiting[name][1] >= LATE_S:
+            yield name, f"its Works wait for a worker for more than {LATE_S:g} s"
+    if execution.failed_by:
+        yield ALL, execution.failed_by
 
 
 FINISH_S = 3.0
@@ -109,16 +70,14 @@ class Service:
         self._changed: dict[str, None] = {}
         self._controllers: list[Controller[Any]] = all_controllers(parts)
         parts.controllers += self._controllers
-        works = parts.works.watches.works
-        execution = [each for each in self._controllers if each.name == EXECUTION]
-        self._waiting_writes = [WaitingWrites(common, works, each) for each in execution]
+        if common.config.resync_period:
+            parts.keeps["resync"] = self._keep_resyncing
         for client in (common.clients.hub, common.clients.host):
             client.history.recovered.subscribe(self.retry_failed)
             client.history.settled.subscribe(self.retry_failed)
-            client.history.settled.subscribe(self._resync)
-        if parts.checkpoint is not None:
-            common.fence.offline = parts.checkpoint.offline
-            parts.checkpoint.offline.on_hub_answer = self.retry_failed
+            # It was reset to an earlier state: enqueue all there is.
+            client.history.settled.subscribe(lambda: self._resync(common.virtual_clusters))
+        common.fence.offline.on_hub_answer = self.retry_failed
         common.clients.host.history.was_reset.subscribe(parts.works.host_reset)
         common.stores.claims.hold_changed.subscribe(self._hold_changed)
         common.metrics.add_source(parts.collector.samples)
@@ -129,24 +88,23 @@ class Service:
     def checks(self) -> dict[str, str | None]:
         """Return what /readyz says of what runs here, by part; None or a Note where it passes."""
         common, stores = self._common, self._common.stores
-        lists = unlisted_paths(
-            stores.of_host if self._common.fence.is_offline() else stores.reflectors
-        )
-        missing, checkpoint = self._parts.missing_rights, self._parts.checkpoint
+        is_offline = common.fence.offline.is_fencing
+        lists = unlisted_paths(stores.of_host if is_offline else stores.reflectors)
+        missing = self._parts.missing_rights
         return {
             "lists": f"waiting for the first list of {', '.join(lists)}" if lists else None,
             "agents": self._check_other_agents(),
             "found": _note(list(common.origins.refused.values())),
             "rights": missing.of_all() or _note(missing.warnings()),
-            "checkpoint": checkpoint.warning() if checkpoint is not None else None,
-            "writes": _note(
-                [
-                    f"{name}: {why}"
-                    for each in self._waiting_writes
-                    for name, why in each.reasons.items()
-                ]
-            ),
+            "checkpoint": common.fence.offline.warning(),
+            "writes": _note([f"{name}: {why}" for name, why in self._why_not_written()]),
         }
+
+    def _why_not_written(self) -> Iterator[tuple[str, str]]:
+        works = self._parts.works.watches.works
+        for each in self._controllers:
+            if each.name == EXECUTION:
+                yield from why_not_written(self._common, works, each)
 
     def _check_other_agents(self) -> str | None:
         """Return which virtual clusters other agents serve; one that has others is ready."""
@@ -167,20 +125,8 @@ class Service:
                 return not_listed_text(lists.path, lists.failure)
         return None
 
-    def serves_from_checkpoint(self) -> bool:
-        """Return whether any virtual cluster is served from the checkpoint."""
-        return self._parts.checkpoint is not None and self._parts.checkpoint.is_served_from()
-
-    def hub_identified(self, hub: str) -> None:
-        """Take which hub it is that answers. hub: uid of its kube-system, "" = not readable."""
-        if self._parts.checkpoint is not None:
-            self._parts.checkpoint.offline.hub_identified(hub)
-
     def not_accepted(self) -> str | None:
-        """Return what the hub has not accepted for as long as it waits for a Lease, or None.
-
-        A Note while it accepts what is reported of others, or would yet.
-        """
+        """Return what the hub does not accept, or None; a Note while it accepts anything else."""
         if self._parts.lease_namespace.problem:
             return self._parts.lease_namespace.problem
         contact = self._common.contact
@@ -189,11 +135,11 @@ class Service:
         return Note(problem) if problem and accepts else problem or None
 
     def stuck(self, hub_answers_since: float) -> dict[str, str | None]:
-        """Return the liveness checks: name -> None, or a failure that only a restart can fix.
-
-        hub_answers_since: monotonic time, infinite while it does not.
-        """
-        limit_s = stuck_after_s(self._common.config)
+        """Return the liveness checks: name -> None, or a failure that only a restart can fix."""
+        config = self._common.config
+        interval_s = config.cluster_lease_duration * config.cluster_lease_renew_interval_fraction
+        # One attempt may take a read and a write of up to 30 s each.
+        limit_s = max(120.0, 6 * interval_s)
         ended = ", ".join(task.get_name() for task in self._tasks if task.done())
         late = ", ".join(self._parts.leases.late(limit_s, hub_answers_since))
         return {
@@ -202,11 +148,7 @@ class Service:
         }
 
     def retry_failed(self) -> None:
-        """After an outage try what failed at once, not when its back-off ends (trap 35).
-
-        What is only done now and then waits for its time: a server that is just back has enough
-        to do, the more so with many virtual clusters.
-        """
+        """After an outage try what failed at once (trap 35); what is done now and then waits."""
         for controller in self._controllers:
             controller.queue.retry_failed()
 
@@ -219,11 +161,7 @@ class Service:
         self.retry_failed()
         self._common.signals.lead_regained.emit()
 
-    def _resync(self) -> None:
-        """Enqueue all there is: an API server was reset to an earlier state."""
-        self._enqueue_all_of(self._common.virtual_clusters)
-
-    def _enqueue_all_of(self, virtual_clusters: Iterable[str]) -> None:
+    def _resync(self, virtual_clusters: Iterable[str]) -> None:
         for controller in self._controllers:
             controller.resync(virtual_clusters)
 
@@ -248,7 +186,7 @@ class Service:
 
     def _enqueue_changed(self) -> None:
         names, self._changed = tuple(self._changed), {}
-        self._enqueue_all_of(names)
+        self._resync(names)
 
     # --- running ------------------------------------------------------------------------
 
@@ -260,20 +198,26 @@ class Service:
             stopped = group.create_task(stop.wait(), name="stop")
             synced = group.create_task(self._wait_synced(), name="sync")
             self._tasks += readers
-            start = self._common.supervisor.start  # they end by themselves: they are not vital
-            readers += [start(group, name, run) for name, run in self._parts.ends.items()]
+            readers += self._start(group, self._parts.ends)  # they are not vital
             await asyncio.wait((stopped, synced), return_when=asyncio.FIRST_COMPLETED)
             workers: list[asyncio.Task[None]] = []
             if synced.done():
                 workers = self._start_controllers(group)
-                keeping = self._start_keeping(group)
+                # What never ends by itself: the end of the service does not wait for it.
+                keeping = self._start(group, self._parts.keeps)
                 self._tasks += workers + keeping
                 readers += keeping
                 await stopped
             self._tasks.clear()
-            await self._finish(workers)
-            await self._parts.works.scripts.close()
-            await self._parts.works.rules.close()
+            _log.info("Stopping")
+            for controller in self._controllers:
+                controller.queue.close()
+            if workers:
+                await asyncio.wait(workers, timeout=FINISH_S)
+            works = self._parts.works
+            await works.recorder.drain(LAST_EVENTS_S)
+            await works.scripts.close()
+            await works.rules.close()
             for task in (*readers, *workers, synced):
                 task.cancel()
 
@@ -289,17 +233,29 @@ class Service:
         for controller in self._controllers:
             running |= controller.spec.runs
         start = self._common.supervisor.start
-        return [
+        return self._start(group, running) + [
             start(group, "reflector", reflector.run, f"reflector {reflector.path}")
             for reflector in stores.reflectors
-        ] + [start(group, name, run) for name, run in running.items()]
+        ]
+
+    def _start(
+        self, group: asyncio.TaskGroup, runs: Mapping[str, Runs]
+    ) -> list[asyncio.Task[None]]:
+        start = self._common.supervisor.start
+        return [start(group, name, run) for name, run in runs.items()]
 
     async def _wait_synced(self) -> None:
         timeout_s = self._common.config.cluster_cache_sync_timeout
-        stores, checkpoint = self._common.stores, self._parts.checkpoint
-        if checkpoint is not None:
-            await self._wait_listed_or_offline(checkpoint.offline)
-        if self._common.fence.is_offline():
+        stores, offline = self._common.stores, self._common.fence.offline
+        listing = wait_all_synced(stores.reflectors, timeout_s)
+        waits = [asyncio.ensure_future(each) for each in (listing, offline.has_begun.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+        await wait_all_synced(stores.of_host, timeout_s)
+        if offline.is_fencing:
             return
         await wait_all_synced(stores.reflectors, timeout_s)
         try:
@@ -308,38 +264,16 @@ class Service:
         except TimeoutError:
             _log.warning("Serving without the interpreter rules: the hub has not sent them yet")
 
-    async def _wait_listed_or_offline(self, offline: Offline) -> None:
-        """Wait for all first lists; for those of the host only if the hub's are served offline."""
-        stores, timeout_s = self._common.stores, self._common.config.cluster_cache_sync_timeout
-        listed = asyncio.ensure_future(wait_all_synced(stores.reflectors, timeout_s))
-        begun = asyncio.ensure_future(offline.has_begun.wait())
-        try:
-            await asyncio.wait((listed, begun), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            listed.cancel()
-            begun.cancel()
-            await asyncio.gather(listed, begun, return_exceptions=True)
-        await wait_all_synced(stores.of_host, timeout_s)
-
     def _start_controllers(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         common = self._common
         for name in common.state.clusters():
             if common.stores.clusters.store.get("", name) is not None:
                 self._report_unserved(name)
-        names = ",".join(common.virtual_clusters)
-        _log.info("Serving", extra={"virtual_clusters": names})
+        _log.info("Serving", extra={"virtual_clusters": ",".join(common.virtual_clusters)})
         for controller in self._controllers:
             controller.enqueue_initial()
         start = common.supervisor.start
         return [start(group, "controller", each.run, each.name) for each in self._controllers]
-
-    def _start_keeping(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
-        """Start what never ends by itself: the end of the service does not wait for it."""
-        start = self._common.supervisor.start
-        keeping = [start(group, "waiting writes", each.run) for each in self._waiting_writes]
-        if self._common.config.resync_period:
-            keeping.append(start(group, "resync", self._keep_resyncing))
-        return keeping + [start(group, name, run) for name, run in self._parts.keeps.items()]
 
     async def _keep_resyncing(self) -> None:
         period_s, works = self._common.config.resync_period, self._parts.works
@@ -349,7 +283,6 @@ class Service:
                 self._common.signals.work_due.emit(key)
 
     def _report_unserved(self, name: str) -> None:
-        """Warn of a virtual cluster that left the settings."""
         if name not in self._common.virtual_clusters:
             _log.warning(
                 "Not serving a virtual cluster that is no longer in the settings; nothing of "
@@ -357,26 +290,8 @@ class Service:
                 extra={"virtual_cluster": name},
             )
 
-    async def _finish(self, workers: list[asyncio.Task[None]]) -> None:
-        _log.info("Stopping")
-        for controller in self._controllers:
-            controller.queue.close()
-        if workers:
-            await asyncio.wait(workers, timeout=FINISH_S)
-        await self._parts.works.recorder.drain(LAST_EVENTS_S)
-
 
 def _note(texts: list[str]) -> Note | None:
     """Return the first few of many texts, and how many there are more."""
     more = [f"and {len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else []
     return Note("; ".join([*texts[:_SHOWN], *more])) or None
-
-
-def stuck_after_s(config: AgentConfig) -> float:
-    """Return after how long without an attempt at a Lease something must be wrong here.
-
-    Longer than one attempt can take with a slow hub, which is a read and a write of up to
-    30 s each: two minutes, or six times the pause between two attempts.
-    """
-    interval_s = config.cluster_lease_duration * config.cluster_lease_renew_interval_fraction
-    return max(120.0, 6 * interval_s)

@@ -27,6 +27,7 @@ from karmada_vc_agent.runner.common import (
 )
 from karmada_vc_agent.translation.guards import shared_names
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
+from karmada_vc_agent.work import work_watches
 from karmada_vc_agent.work.execution import LARGE_AT_ONCE, WorkStatuses
 from karmada_vc_agent.work.host_objects import HostObjects
 from karmada_vc_agent.work.manifests import Manifests, ReportedObjects
@@ -41,22 +42,13 @@ from karmada_vc_agent.work.removal import WorkFinalizer
 from karmada_vc_agent.work.reporting import WorkEvents, owning_work, works_of_change
 from karmada_vc_agent.work.served_kinds import InterpreterRules, ServedKinds
 from karmada_vc_agent.work.shared_objects import NAME_INDEX, SharedNames, SharedObjects
-from karmada_vc_agent.work.work_watches import (
-    AffectedWorks,
-    DependencyChanges,
-    RegisteredClusters,
-    WorkWatches,
-)
 from karmada_vc_agent.work.works import WorkKey, WorkMemory, binding_namespace, is_of_cluster
 
 P = ParamSpec("P")
 
 
 class WorkParts:
-    """The path of a Work: readers, interpreter, writers, and which signals they follow.
-
-    queue: the Works that wait to be synced. status_queue: those whose status waits to be written.
-    """
+    """The path of a Work: readers, interpreter, writers, and which signals they follow."""
 
     def __init__(self, common: Common) -> None:
         self._common = common
@@ -73,11 +65,20 @@ class WorkParts:
             cluster_of_key, config.concurrent_work_syncs
         )
         self.memory = WorkMemory(common.scopes)
-        self._read_works()
-        self._read_host()
+        self._read()
         self._interpret()
-        self._report()
         self._write()
+        self.finalizer = WorkFinalizer(
+            common.clients.hub,
+            common.clients.host,
+            common.stores.clusters,
+            self.watches.works,
+            self.manifests,
+            common.scopes,
+            common.signals.status_due.emit,
+            common.signals.work_affected.emit,
+            self.events.sync_failed,
+        )
         self.statuses = WorkStatuses(
             common.clients.hub,
             self.watches.works,
@@ -88,14 +89,14 @@ class WorkParts:
             common.scopes,
             common.stores.kept.take_status,
         )
-        self.registered = RegisteredClusters(
+        self.registered = work_watches.RegisteredClusters(
             common.virtual_clusters,
             common.stores.clusters,
             common.stores.membership,
             self.watches,
             common.scopes,
         )
-        self.affected = AffectedWorks(
+        self.affected = work_watches.AffectedWorks(
             common.virtual_clusters,
             self.watches.works,
             common.stores.clusters,
@@ -105,8 +106,10 @@ class WorkParts:
 
     # --- reading ------------------------------------------------------------------------
 
-    def _read_works(self) -> None:
-        common, signals = self._common, self._common.signals
+    def _read(self) -> None:
+        """Make what watches Works, what they were made into, and what they depend on."""
+        common, signals, host = self._common, self._common.signals, self._common.clients.host
+        claims, vcs = common.stores.claims, common.virtual_clusters
         kinds = common.settings.cluster_scoped_kinds
         self.bounds = WorkBounds(
             common.virtual_clusters,
@@ -115,7 +118,7 @@ class WorkParts:
             signals.bound_met.emit,
             common.stores.kept.take_status,
         )
-        self.watches = WorkWatches(
+        self.watches = work_watches.WorkWatches(
             common.clients.hub,
             common.virtual_clusters,
             signals.work.emit,
@@ -123,13 +126,11 @@ class WorkParts:
             cluster_wide=common.config.works_cluster_wide,
             supervisor=common.supervisor,
         )
-
-    def _read_host(self) -> None:
-        """Make what watches the objects that Works were made into, and what they depend on."""
-        common, signals, host = self._common, self._common.signals, self._common.clients.host
-        self.scope = WatchScope(host, self._claimed)
+        self.scope = WatchScope(
+            host, lambda: [str(n) for vc in vcs for n in claims.of(vc).values()]
+        )
         common.stores.namespaces.add_handler(lambda *_: self.scope.changed())
-        common.virtual_clusters.changed.subscribe(lambda *_: self.scope.changed())
+        vcs.changed.subscribe(lambda *_: self.scope.changed())
         self.informers = InformerSet(
             host,
             {"labelSelector": CLUSTER_LABEL},
@@ -148,7 +149,9 @@ class WorkParts:
         works, clusters = self.watches.works, common.stores.clusters
         self.contexts = TranslationContexts(
             common.settings,
-            common.stores,
+            common.stores.membership,
+            common.stores.claims,
+            common.stores.addresses,
             lambda cluster, work: is_of_cluster(works.by_id(work), clusters.ours(cluster)),
             lambda work: binding_namespace(works.by_id(work)),
             common.discoveries.host,
@@ -161,11 +164,6 @@ class WorkParts:
             common.virtual_clusters,
         )
 
-    def _claimed(self) -> list[str]:
-        """Return the host namespaces of all virtual clusters served."""
-        claims = self._common.stores.claims
-        return [str(n) for vc in self._common.virtual_clusters for n in claims.of(vc).values()]
-
     def store_of(self, resource: Resource) -> Store[Object] | None:
         """Return the store of our labelled objects of a resource."""
         if resource.gvk == NAMESPACES.gvk:
@@ -173,6 +171,7 @@ class WorkParts:
         return self.informers.store(resource)
 
     def _interpret(self) -> None:
+        """Make what interprets, and what reports to the hub."""
         common = self._common
         self.scripts = ScriptRunner(
             on_taken=common.metrics.interpreter_taken,
@@ -186,11 +185,6 @@ class WorkParts:
             WebhookClient(is_shared=common.virtual_clusters.are_several),
         )
         self.interpreter = Interpreter(self.rules.levels, common.clock.monotonic)
-
-    # --- writing ------------------------------------------------------------------------
-
-    def _report(self) -> None:
-        common = self._common
         self.recorder = EventRecorder(
             common.clients.hub_events,
             only_warnings=common.config.hub_events == WARNINGS,
@@ -213,6 +207,8 @@ class WorkParts:
                 report(cluster, *args, **kwargs)
 
         return reported
+
+    # --- writing ------------------------------------------------------------------------
 
     def _write(self) -> None:
         common, clients = self._common, self._common.clients
@@ -264,7 +260,6 @@ class WorkParts:
             common.scopes,
         )
         self.large_slots = FairSlots(LARGE_AT_ONCE, common.virtual_clusters.are_several)
-        self.finalizer = self._finalizer()
         self.reflects = WORK_STATUS in common.switches
 
     def _namespace_writer(self) -> NamespaceWriter:
@@ -284,20 +279,6 @@ class WorkParts:
             ),
             common.virtual_clusters,
             common.scopes,
-        )
-
-    def _finalizer(self) -> WorkFinalizer:
-        common = self._common
-        return WorkFinalizer(
-            common.clients.hub,
-            common.clients.host,
-            common.stores.clusters,
-            self.watches.works,
-            self.manifests,
-            common.scopes,
-            common.signals.status_due.emit,
-            common.signals.work_affected.emit,
-            self.events.sync_failed,
         )
 
     def _refuses_shared_hosts(self, cluster: str) -> bool:
@@ -321,7 +302,7 @@ class WorkParts:
     def _follow(self) -> None:
         """Subscribe to signals; the controllers subscribe later."""
         common, signals = self._common, self._common.signals
-        changes = DependencyChanges(common.virtual_clusters, signals.dependencies.emit)
+        changes = work_watches.DependencyChanges(common.virtual_clusters, signals.dependencies.emit)
         for changed in (
             *(self.registered.became, common.scopes.ended, common.judgements.changed),
             *(common.stores.membership.changed, signals.window),
@@ -351,9 +332,8 @@ class WorkParts:
 
     def _at_home(self, obj: Object | None, named: Callable[[Object], str]) -> Object | None:
         """Return an object that is where the virtual cluster that it names may have it."""
-        if obj is None or not self._common.stores.claims.may_speak_for(obj, named(obj)):
-            return None
-        return obj
+        claims = self._common.stores.claims
+        return obj if obj is not None and claims.may_speak_for(obj, named(obj)) else None
 
     def runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return what reads and notifies: name -> coroutine; none of it writes but events."""
@@ -373,5 +353,4 @@ def _labelled_cluster(obj: Object) -> str:
 
 
 def _cluster_of_work(obj: Object) -> str:
-    owner = owning_work(obj)
-    return owner[0] if owner else ""
+    return (owning_work(obj) or ("",))[0]

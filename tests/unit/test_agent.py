@@ -49,7 +49,6 @@ def scene() -> Scene:
     clients, service = MagicMock(spec=Clients), MagicMock(spec=Service)
     service.not_accepted.return_value, service.checks.return_value = None, {}
     service.not_followed.return_value = None
-    service.serves_from_checkpoint.return_value = False
     clients.hub.history.is_in_doubt = clients.host.history.is_in_doubt = False
     servers: dict[str, Any] = {name: MagicMock(is_reachable=True) for name in ("hub", "host")}
     agent.clients, agent.service, agent.phase = clients, service, SERVING
@@ -98,7 +97,7 @@ def test_start_says_why_no_checkpoint_is_served(scene: Scene) -> None:
 
 def test_hub_that_refuses_an_agent_with_a_checkpoint_is_a_warning(scene: Scene) -> None:
     scene.service.not_accepted.return_value = "it refuses Leases"
-    scene.service.serves_from_checkpoint.return_value = True
+    scene.agent._fence.offline.is_served_from = lambda: True
     assert (scene.wrong(), scene.warnings()) == ({}, {"hub": "it refuses Leases"})
 
 
@@ -140,7 +139,7 @@ def test_rolled_back_server_is_a_warning(scene: Scene) -> None:
 
 
 def test_virtual_cluster_that_waits_for_its_rights_fails_no_other(scene: Scene) -> None:
-    scene.agent._joined.waiting = ["b"]
+    scene.agent._joined._refused = {"b"}
     text = "waiting for rights on the hub: b; run karmada-vc-agent join"
     assert (scene.wrong(), scene.warnings()) == ({}, {"rights": text})
     scene.agent._virtual_clusters.replace_all(())
@@ -148,7 +147,7 @@ def test_virtual_cluster_that_waits_for_its_rights_fails_no_other(scene: Scene) 
 
 
 def test_right_that_is_missing_for_what_is_served_is_named(scene: Scene) -> None:
-    scene.agent._joined.waiting = ["b"]
+    scene.agent._joined._refused = {"b"}
     scene.service.checks.return_value["rights"] = "hub: the agent lacks a rule"
     assert scene.wrong() == {"rights": "hub: the agent lacks a rule"}
     scene.service.checks.return_value["rights"] = Note("a: hub: the agent lacks a rule")

@@ -2,15 +2,9 @@
 
     {"format":1,"kind":"works","hub":"...",...,"sum":"..."} newline <zlib>
 
-The checksum is over header and objects, so each entry is used or refused by itself, whatever was
-written of the others.
-
-Of a status is saved only whether nothing of a Work waited for its maintenance window (ADR 43);
-without that nothing is recreated while the window is closed.
-
-Nothing is saved of what has a deletion mark. A Work over a bound of its virtual cluster is not
-saved either: the agent keeps only its name. A suspended Work is saved as suspended: it must not be
-touched. Versions are left out, so that the hub is newer, whatever version it has.
+Saved is what a client wrote of each object, without its version, so that the hub is newer; of a
+status only whether nothing of a Work waited for its maintenance window (ADR 43). Nothing is saved
+of what has a deletion mark, nor Works over a bound: the agent keeps only their names.
 
     <agent>-checkpoint-0 ... -31
         cluster.<name>                a Cluster, and into how many parts its Works are split
@@ -18,14 +12,11 @@ touched. Versions are left out, so that the hub is newer, whatever version it ha
         rules                         interpreter customizations and webhook configurations (-0)
         contact                       the last contact with the hub (-0)
 
-The number of parts grows with the Works of a virtual cluster. Its parts are in consecutive Secrets,
-beginning with that of its name, so that those of few Works are in one Secret.
-What does not fit below `LARGEST_SECRET` is left out, largest first: the Works of one virtual
-cluster must not displace those of another one.
+The parts of a virtual cluster are in consecutive Secrets, beginning with that of its name. What
+does not fit below `LARGEST_SECRET` is left out, that of the largest virtual clusters first.
 
-Each write carries the last version. After a conflict with another writer, as an earlier leader, the
-Secret is read again and overwritten: the state of the leader counts. So it is after a write without
-a result. One that cannot be read, as after its encryption key was lost, loses its content.
+Each write carries the last version. After a conflict, as with an earlier leader, and after a write
+without a result the Secret is read again and overwritten: the state of the leader counts.
 """
 
 import asyncio
@@ -33,26 +24,16 @@ import base64
 import binascii
 import hashlib
 import zlib
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
 import orjson
 
+from karmada_vc_agent.kube import errors
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import (
-    AlreadyExistsError,
-    ApiError,
-    ConflictError,
-    ForbiddenError,
-    KubeError,
-    NotFoundError,
-    PageError,
-    UnauthorizedError,
-    UnreachableError,
-    UnreadableError,
-)
+from karmada_vc_agent.kube.flows import MET_ANOTHER
 from karmada_vc_agent.model.objects import Object, is_map_of_texts, maps_at
 from karmada_vc_agent.model.vocabulary import AGENT_LABEL, CHECKPOINT_SECRETS, secret_names
 
@@ -96,10 +77,8 @@ CLUSTER, WORKS, RULES, CONTACT = "cluster", "works", "rules", "contact"
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The subject of an entry, and its hub.
 
-    hub: uid of its namespace kube-system, "" where the agent may not read it. cluster, uid: name
-    and uid of a Cluster. template: that of host namespaces. parts: into how many entries the Works
-    of the Cluster are split; part: which one of them this is. saved: the time of that
-    state. sum: the checksum.
+    hub: uid of its kube-system, "" = not readable. cluster, uid: of a Cluster. template: of host
+    namespaces. parts: into how many entries its Works are split; part: which one of them this is.
     """
 
     format: int
@@ -138,9 +117,9 @@ def verified(content: bytes) -> Header:
 
 def decode(content: bytes) -> tuple[Header, list[Object]]:
     """Return an entry whose checksum is right. Raises UnusableError."""
-    header, unpacking = verified(content), zlib.decompressobj()
+    header, body = verified(content), content.partition(b"\n")[2]
     try:
-        objects = orjson.loads(unpacking.decompress(_body(content), LARGEST_BYTES))
+        objects = orjson.loads(zlib.decompressobj().decompress(body, LARGEST_BYTES))
     except (zlib.error, ValueError, RecursionError) as error:
         raise UnusableError(Reason.UNREADABLE, f"its content cannot be read: {error}") from error
     if not isinstance(objects, list) or not all(isinstance(each, dict) for each in objects):
@@ -149,29 +128,20 @@ def decode(content: bytes) -> tuple[Header, list[Object]]:
 
 
 def identity(content: bytes) -> str:
-    """Return the identity of the content of an entry, whenever it was saved; never "".
-
-    A damaged one differs from all that is to be saved, so that it is written again.
-    """
+    """Return the identity of the content of an entry, whenever it was saved; "?" if damaged."""
     try:
         header = verified(content)
     except UnusableError:
         return "?"
     if header.kind == CONTACT:
         return header.sum
-    return _sum(msgspec.structs.replace(header, saved=""), _body(content))
-
-
-def _body(content: bytes) -> bytes:
-    return content.partition(b"\n")[2]
+    return _sum(msgspec.structs.replace(header, saved=""), content.partition(b"\n")[2])
 
 
 def _sum(header: Header, body: bytes) -> str:
     """Return the checksum of header and body, whatever checksum the header has."""
-    summed = hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(header, sum="")))
-    summed.update(b"\n")
-    summed.update(body)
-    return summed.hexdigest()
+    summed = msgspec.json.encode(msgspec.structs.replace(header, sum=""))
+    return hashlib.sha256(summed + b"\n" + body).hexdigest()
 
 
 LARGEST_OBJECT = 2 * 2**20
@@ -210,11 +180,7 @@ def encoded(obj: Object) -> bytes | None:
 
 
 def mark(obj: Object) -> int:
-    """Return a number that changes whenever what is saved of an object does.
-
-    Cheap, and the same in one process only: `metadata.generation` grows with each change of the
-    content.
-    """
+    """Return a number, by `metadata.generation`, that changes with what is saved of an object."""
     metadata = obj["metadata"]
     if metadata.get("deletionTimestamp"):
         return 0
@@ -236,7 +202,6 @@ RULES_KEY, CONTACT_KEY = "rules", "contact"
 
 
 def head_key(cluster: str) -> str:
-    """Return the key of a Cluster."""
     return f"cluster.{cluster}"
 
 
@@ -246,7 +211,6 @@ def works_prefix(cluster: str, parts: int) -> str:
 
 
 def works_key(cluster: str, parts: int, part: int) -> str:
-    """Return the key of a part of the Works of a Cluster."""
     return f"{works_prefix(cluster, parts)}{part}"
 
 
@@ -257,7 +221,6 @@ def cluster_of_key(key: str) -> str:
 
 
 def part_of(name: str, parts: int) -> int:
-    """Return the part of a Work."""
     return zlib.crc32(name.encode("utf-8", "surrogatepass")) % parts
 
 
@@ -269,8 +232,7 @@ def place_of(cluster: str, part: int) -> int:
 def parts_for(works: int, at_present: int = 1) -> int:
     """Return into how many parts so many Works are split, a power of two.
 
-    at_present: into how many they are; a smaller number only where it is far smaller, so that a
-    few Works more or less do not have all of them written again.
+    at_present: as many as now, unless far fewer do: a few Works more or less rewrite nothing.
     """
     parts = 1
     while parts * WORKS_A_PART < works and parts < MOST_PARTS:
@@ -279,29 +241,33 @@ def parts_for(works: int, at_present: int = 1) -> int:
 
 
 def left_out(sizes: Mapping[str, int]) -> frozenset[str]:
-    """Return the keys that do not fit into one Secret, those of the largest Clusters first.
-
-    sizes: bytes of each key in that Secret. Keys of no Cluster always stay.
-    """
-    total = sum(sizes.values())
-    by_cluster: dict[str, int] = {}
+    """Return the keys that do not fit into one Secret, those of the largest Clusters first."""
+    totals: Counter[str] = Counter()
     for key, size in sizes.items():
-        by_cluster[cluster_of_key(key)] = by_cluster.get(cluster_of_key(key), 0) + size
-    dropped: set[str] = set()
-    for cluster in sorted(by_cluster, key=lambda name: (-by_cluster[name], name)):
-        for key in sorted(sizes, key=lambda name: (-sizes[name], name)):
-            if total <= LARGEST_SECRET:
-                return frozenset(dropped)
-            if cluster and cluster_of_key(key) == cluster and key.startswith("works."):
-                dropped.add(key)
-                total -= sizes[key]
+        totals[cluster_of_key(key)] += size
+    total, dropped = totals.total(), set()
+
+    def rank(key: str) -> tuple[int, str, int, str]:
+        return -totals[cluster_of_key(key)], cluster_of_key(key), -sizes[key], key
+
+    for key in sorted((key for key in sizes if key.startswith("works.")), key=rank):
+        if total <= LARGEST_SECRET:
+            break
+        dropped.add(key)
+        total -= sizes[key]
     return frozenset(dropped)
 
 
 ATTEMPTS = 5
 READ_PAUSE_S = 1.0
 """Between two attempts to read a Secret that the host has, and fails to show."""
-_OF_ALL = (UnreachableError, UnreadableError, ForbiddenError, UnauthorizedError, PageError)
+_OF_ALL = (
+    errors.UnreachableError,
+    errors.UnreadableError,
+    errors.ForbiddenError,
+    errors.UnauthorizedError,
+    errors.PageError,
+)
 """Errors that are not about one Secret: they do not show what is kept."""
 Changes = Mapping[str, bytes | None]
 """Key of a Secret -> its new content, None = it is removed."""
@@ -327,10 +293,7 @@ class CheckpointSecrets:
         """How often a Secret was not as it was left; its cached content may be lost."""
 
     async def load(self, attempts: int = ATTEMPTS) -> list[dict[str, str]]:
-        """Return the data of all Secrets, {} for one that cannot be read.
-
-        Raises KubeError if that is not about one Secret.
-        """
+        """Return the data of each Secret, {} if it is unreadable. Raises KubeError about all."""
         numbers = range(len(self.names))
         return await asyncio.gather(*(self._load(number, attempts) for number in numbers))
 
@@ -340,7 +303,7 @@ class CheckpointSecrets:
                 data = await self._read(number)
             except _OF_ALL:
                 raise
-            except KubeError as error:
+            except errors.KubeError as error:
                 self.unread[self.names[number]] = str(error)
                 await asyncio.sleep(pause_s)
             else:
@@ -351,7 +314,6 @@ class CheckpointSecrets:
 
     @property
     def exist(self) -> bool:
-        """Return whether there is any of them."""
         return bool(self._versions)
 
     @property
@@ -369,16 +331,13 @@ class CheckpointSecrets:
         self._unreadable.clear()
 
     async def settle(self) -> None:
-        """Read again what may differ from how it was left, as far as it can be read.
-
-        Raises KubeError if it is the same for all of them.
-        """
+        """Read again what may differ from how it was left. Raises KubeError about all."""
         for number in self._doubtful - self._unreadable:
             try:
                 await self._settle(number)
             except _OF_ALL:
                 raise
-            except KubeError:  # the next write to it raises
+            except errors.KubeError:  # the next write to it raises
                 self._unreadable.add(number)
 
     async def _settle(self, number: int) -> None:
@@ -411,53 +370,52 @@ class CheckpointSecrets:
 
     async def write(self, number: int, changes: Changes) -> None:
         """Write some entries of a Secret, as far as they differ. Raises KubeError."""
-        if number in self._doubtful:
-            await self._settle(number)
-        changes = {key: new for key, new in changes.items() if self._differs(number, key, new)}
-        if not changes:
-            return
-        for attempt in range(ATTEMPTS):
+        for attempt in range(1, ATTEMPTS + 1):
+            if number in self._doubtful:
+                await self._settle(number)
             try:
                 await self._write(number, changes)
-            except (AlreadyExistsError, ConflictError, NotFoundError):
-                if attempt == ATTEMPTS - 1:
-                    raise
-                self._doubtful.add(number)
-                await self._settle(number)
             except BaseException as error:
-                if not _is_refusal(error):
-                    self._doubtful.add(number)
-                raise
+                met_another = isinstance(error, MET_ANOTHER)
+                if met_another or not isinstance(error, errors.ApiError) or error.status >= 500:
+                    self._doubtful.add(number)  # a server that failed may have written before
+                if not met_another or attempt == ATTEMPTS:
+                    raise
             else:
                 return
 
     async def remove(self, cluster: str) -> bool:
-        """Remove all entries of a virtual cluster; return whether there were any. Raises KubeError.
+        """Remove all of a virtual cluster, its Cluster first; return whether there was any."""
+        home = place_of(cluster, 0)
+        had_any = await self.remove_where(lambda key: cluster_of_key(key) == cluster, home)
+        self.forget_left_out(cluster)
+        return had_any
 
-        Its Cluster first: without it nothing of the rest is used.
-        """
+    async def remove_where(self, is_of: Callable[[str], bool], first: int = 0) -> bool:
+        """Remove entries by key, those of Secret `first` before others; return whether any was."""
         removed: defaultdict[int, dict[str, bytes | None]] = defaultdict(dict)
         for number, key in self:
-            if cluster_of_key(key) == cluster:
+            if is_of(key):
                 removed[number][key] = None
-        home = place_of(cluster, 0)
-        for number in sorted(removed, key=lambda each: each != home):
+        for number in sorted(removed, key=lambda each: each != first):
             await self.write(number, removed[number])
-        self.forget_left_out(cluster)
         return bool(removed)
-
-    def _differs(self, number: int, key: str, new: bytes | None) -> bool:
-        return self.identity(number, key) != (identity(new) if new is not None else "")
 
     async def _write(self, number: int, changes: Changes) -> None:
         data = {
             key: base64.b64encode(new).decode() if new is not None else None
             for key, new in changes.items()
+            if self.identity(number, key) != (identity(new) if new is not None else "")
         }
+        if not data:
+            return
         version = self._versions.get(number)
         if version is None:
             filled = {key: text for key, text in data.items() if text is not None}
-            answer = await self._host.create(self._collection, self._secret(number, filled))
+            labels = {AGENT_LABEL: self._agent}
+            metadata = {"name": self.names[number], "namespace": self._namespace, "labels": labels}
+            secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": filled}
+            answer = await self._host.create(self._collection, secret)
         else:
             patch = {"metadata": {"resourceVersion": version}, "data": data}
             answer = await self._host.merge_patch(self._path(number), patch)
@@ -466,7 +424,7 @@ class CheckpointSecrets:
     async def _read(self, number: int) -> dict[str, str]:
         try:
             return self._take(number, await self._host.get(self._path(number)))
-        except NotFoundError:
+        except errors.NotFoundError:
             self._versions.pop(number, None)
             self._entries.pop(number, None)
             return {}
@@ -480,16 +438,6 @@ class CheckpointSecrets:
 
     def _path(self, number: int) -> str:
         return f"{self._collection}/{self.names[number]}"
-
-    def _secret(self, number: int, data: Mapping[str, str]) -> Object:
-        labels = {AGENT_LABEL: self._agent}
-        metadata = {"name": self.names[number], "namespace": self._namespace, "labels": labels}
-        return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": dict(data)}
-
-
-def _is_refusal(error: BaseException) -> bool:
-    """Return whether nothing was written; a server that failed may have written before."""
-    return isinstance(error, ApiError) and error.status < 500
 
 
 def _measured(text: str) -> tuple[str, int]:

@@ -10,30 +10,16 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
 from karmada_vc_agent.cluster.hub_clusters import AgentState
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.checkpoint.entries import (
-    CheckpointSecrets,
-    Reason,
-    UnusableError,
-    cluster_of_key,
-)
-from karmada_vc_agent.features.checkpoint.reader import (
-    Checkpoint,
-    CheckpointFields,
-    Saved,
-    another_hub,
-    is_another_hub,
-    is_kept,
-    log_refusal,
-    read_checkpoint,
-    why_unusable,
-)
+from karmada_vc_agent.features.checkpoint import entries, reader
+from karmada_vc_agent.features.checkpoint.entries import CheckpointSecrets, UnusableError
+from karmada_vc_agent.features.checkpoint.reader import Checkpoint, CheckpointFields, Saved, is_kept
 from karmada_vc_agent.features.checkpoint.writer import CONTACT_S, CheckpointWriter
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, Need, NotFoundError
@@ -44,7 +30,7 @@ from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.model.user_text import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.vocabulary import CHECKPOINT_ANNOTATION, secret_names
-from karmada_vc_agent.runner.common import Common
+from karmada_vc_agent.runner.common import Common, Offline
 from karmada_vc_agent.runner.hub_presence import PATIENCE_S, HubStart
 from karmada_vc_agent.runner.parts import ConditionSpec, Feature, Parts, Say
 from karmada_vc_agent.runner.work_parts import WorkParts
@@ -61,149 +47,116 @@ LISTS_S = 30.0
 """How long first lists of a hub that answers may take: its state is newer."""
 
 
-class OfflineServing:
+@dataclass(eq=False)
+class OfflineServing(Offline):
     """Fills stores from what was saved.
 
-    clusters, rules: stores of Clusters, and of customizations and webhook configurations. is_away:
-    whether the hub did not answer when this process began to serve. answered_at: when it did last,
-    None while it is away. failing_s: for how long no response listed Clusters ("") or
-    the Works of a Cluster; 0 if the last one did. on_hub_answer: called once the hub has listed its
-    Clusters.
+    rules: stores of customizations and webhook configurations. is_away: whether the hub did not
+    answer when this process began to serve. answered_at: when it did last, None while it is away.
+    failing_s: for how long no response listed Clusters ("") or the Works of a Cluster.
     """
 
-    def __init__(
-        self,
-        saved: Saved,
-        clusters: Store[Object],
-        works: Works,
-        rules: tuple[Store[Object], ...],
-        answered_at: Callable[[], float | None],
-        *,
-        is_away: bool,
-        failing_s: Callable[[str], float] = lambda _: 0.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._failing_s = failing_s
-        self._saved = saved
-        self._clusters = clusters
-        self._works = works
-        self._rules = rules
-        self._answered_at = answered_at
-        self._is_away = is_away
-        self._clock = clock
-        self._began_at = clock()
-        self._since: dict[str, float] = {}
-        self._logged = dict(saved.refusals)
-        self._heads = {name: head for name in saved.clusters if (head := saved.head(name))}
-        self._times: dict[str, datetime] = {}
-        self.has_begun = asyncio.Event()
-        self.is_fencing = False
-        """Whether nothing may be written to the hub: it has not listed its Clusters yet."""
-        self.on_hub_answer: Callable[[], None] = lambda: None
+    saved: Saved
+    clusters: Store[Object]
+    works: Works
+    rules: tuple[Store[Object], ...]
+    answered_at: Callable[[], float | None]
+    is_away: bool
+    failing_s: Callable[[str], float] = lambda _: 0.0
+    clock: Callable[[], float] = time.monotonic
 
-    @property
-    def refusals(self) -> dict[str, UnusableError]:
-        """Return which entries are not used, and why."""
-        return self._saved.refusals
+    def __post_init__(self) -> None:
+        super().__init__()
+        self._began_at = self.clock()
+        self._since: dict[str, float] = {}
+        self._logged: set[str] = set()
+        self._heads = {n: head for n in self.saved.clusters if (head := self.saved.head(n))}
+        self._times: dict[str, datetime] = {}
+        self._log_refusals()
 
     def as_of(self, name: str) -> datetime | None:
         """Return the time of the saved state of a virtual cluster; None once the hub listed it."""
-        store = self._works.store(name)
-        is_listed = self._clusters.is_synced and (store is None or store.is_synced)
+        store = self.works.store(name)
+        is_listed = self.clusters.is_synced and (store is None or store.is_synced)
         return None if is_listed else self._times.get(name)
 
     async def run(self) -> None:
         """Fill stores whose first list is overdue, until all lists are complete."""
-        while not self._clusters.is_synced or self._saved.clusters or self.is_fencing:
-            if not self._clusters.is_synced and not self.has_begun.is_set():
+        while not self.clusters.is_synced or self.saved.clusters or self.is_fencing:
+            if not self.clusters.is_synced and not self.has_begun.is_set():
                 self._fill_clusters()
-            if self._clusters.is_synced:
+            if self.clusters.is_synced:
                 self._drop_others()
-            for name in self._saved.clusters:
+            for name in self.saved.clusters:
                 self._fill_works(name)
             self._log_refusals()
             await asyncio.sleep(CHECK_S)
-            if self.is_fencing and self._clusters.is_synced:
+            if self.is_fencing and self.clusters.is_synced:
                 self.is_fencing = False
                 _log.info("The hub listed its Clusters; serving its state")
                 self.on_hub_answer()
 
     def _log_refusals(self) -> None:
-        """Log what was refused since the checkpoint was read."""
-        for name, refusal in self._saved.refusals.items():
-            if name not in self._logged:
-                log_refusal(name, refusal)
-        self._logged |= self._saved.refusals
+        for name in self.saved.refusals.keys() - self._logged:
+            of = "entry" if name in (entries.RULES_KEY, entries.CONTACT_KEY) else "virtual_cluster"
+            extra = {of: name, "reason": str(self.saved.refusals[name])}
+            _log.warning("Not using the checkpoint", extra=extra)
+            self._logged.add(name)
 
     def hub_identified(self, hub: str) -> None:
         """Drop what was served from the checkpoint if it is of another hub."""
         for name, head in self._heads.items():
-            if not is_another_hub(head.hub, hub):
-                continue
-            refusal = another_hub()
-            self._saved.refuse(name, refusal)
-            if self._clusters.unseed("", name):
-                extra = {"virtual_cluster": name, "reason": str(refusal)}
-                _log.warning("Serving no longer from the checkpoint", extra=extra)
-                self._logged[name] = refusal
+            if refusal := reader.hub_refusal(head.hub, hub):
+                self.saved.refuse(name, refusal)
+                self.clusters.unseed("", name)
 
     def _is_overdue(self, what: str) -> bool:
-        if self._is_away and not self._answers():
+        at = self.answered_at() if not self.failing_s("") else None  # only a good list counts
+        answers = at is not None and at > self._began_at  # before this process was a standby
+        if (self.is_away and not answers) or self.failing_s(what) >= PATIENCE_S:
             return True
-        if self._failing_s(what) >= PATIENCE_S:
-            return True
-        since = self._since.setdefault(what, self._clock())
-        return self._clock() - since >= LISTS_S
-
-    def _answers(self) -> bool:
-        """Return whether the hub answered since this process serves; before it was a standby."""
-        if self._failing_s(""):
-            return False  # only a good list counts as an answer
-        answered_at = self._answered_at()
-        return answered_at is not None and answered_at > self._began_at
+        since = self._since.setdefault(what, self.clock())
+        return self.clock() - since >= LISTS_S
 
     def _fill_clusters(self) -> None:
-        names = self._saved.clusters
+        names = self.saved.clusters
         if not names or not self._is_overdue(""):
             return
-        clusters, rules = [self._saved.cluster(name) for name in names], self._saved.rules()
-        for store, kind in zip(self._rules, _KINDS, strict=False):
+        clusters, rules = [self.saved.cluster(name) for name in names], self.saved.rules()
+        for store, kind in zip(self.rules, _KINDS, strict=False):
             if not store.is_synced:
                 store.seed([rule for rule in rules if rule.get("kind") == kind])
         self.has_begun.set()
         self.is_fencing = True
-        self._times |= {name: at for name in names if (at := self._saved.saved_at(name))}
+        self._times |= {name: at for name in names if (at := self.saved.saved_at(name))}
         oldest = min((self._times[name] for name in names if name in self._times), default=None)
         extra = {
             "virtual_clusters": listed(names),
             "as_of": oldest.isoformat(timespec="seconds") if oldest is not None else "?",
         }
         _log.warning("Serving from the checkpoint: the hub does not answer", extra=extra)
-        self._clusters.seed([cluster for cluster in clusters if cluster is not None])
+        self.clusters.seed([cluster for cluster in clusters if cluster is not None])
 
     def _drop_others(self) -> None:
         """Refuse Clusters that differ from those of the hub."""
-        for name in self._saved.clusters:
-            cluster = self._clusters.get("", name)
-            if self._works.store(name) is None:
-                self._saved.forget(name)
+        for name in self.saved.clusters:
+            cluster = self.clusters.get("", name)
+            if self.works.store(name) is None:
+                self.saved.forget(name)
             elif uid_of(cluster) != self._heads[name].uid:
                 detail = "the hub has another Cluster of this name"
-                self._saved.refuse(name, UnusableError(Reason.CLUSTER, detail))
+                self.saved.refuse(name, UnusableError(entries.Reason.CLUSTER, detail))
 
     def _fill_works(self, name: str) -> None:
-        store = self._works.store(name)
+        store = self.works.store(name)
         if store is None:
             return
         if store.is_synced:
-            self._saved.forget(name)
+            self.saved.forget(name)
         elif self._is_overdue(name):
-            self._times |= {name: at} if (at := self._saved.saved_at(name)) else {}
-            store.seed(self._saved.works(name))
-            self._saved.forget(name)
-
-
-AGE = "checkpoint_age_seconds"
+            self._times |= {name: at} if (at := self.saved.saved_at(name)) else {}
+            store.seed(self.saved.works(name))
+            self.saved.forget(name)
 
 
 CHECKPOINT_KEPT = ConditionType(
@@ -217,28 +170,26 @@ class CheckpointParts:
     """writer: keeps the checkpoint. offline: serves from that of an earlier process."""
 
     def __init__(self, checkpoint: Checkpoint, common: Common, works: WorkParts) -> None:
-        clusters, rules = common.stores.clusters, works.rules.stores
+        clusters, vcs, rules = common.stores.clusters, common.virtual_clusters, works.rules.stores
         hub = common.clients.hub_urgent
 
         def failing_s(name: str) -> float:
             return works.watches.failing_s(name) if name else common.stores.of_hub.failing_s
 
-        self._names, self._clusters = common.virtual_clusters, clusters
-        self._outdated, self._secrets = checkpoint.outdated, checkpoint.secrets
         self.writer = CheckpointWriter(
             checkpoint.secrets,
             checkpoint.outdated,
-            clusters=clusters,
-            works=works.watches.works,
-            rules=rules,
-            served=common.virtual_clusters,
-            template=common.config.namespace_template,
-            hub=common.hub_uid,
-            is_in_contact=lambda name: (
+            clusters,
+            works.watches.works,
+            rules,
+            vcs,
+            common.config.namespace_template,
+            common.hub_uid,
+            lambda name: (
                 common.clients.hub.is_reachable and not failing_s("") and not failing_s(name)
             ),
-            now=common.clock.now,
-            clock=common.clock.monotonic,
+            common.clock.now,
+            common.clock.monotonic,
             contact_s=contact_s(common.config),
         )
         self.offline = OfflineServing(
@@ -247,69 +198,52 @@ class CheckpointParts:
             works.watches.works,
             rules,
             lambda: hub.answered_at if hub.is_reachable else None,
-            is_away=checkpoint.is_hub_away,
-            failing_s=failing_s,
-            clock=common.clock.monotonic,
+            checkpoint.is_hub_away,
+            failing_s,
+            common.clock.monotonic,
         )
+        self.offline.warning = lambda: Note("; ".join(self._messages())) or None
+        self.offline.is_served_from = lambda: any(map(self.offline.as_of, vcs))
         works.rules.were_seen = bool(checkpoint.saved.rules())
         # It may have answered while the agent's state was read, which is not notified again.
         self.offline.hub_identified(common.hub_uid())
         common.signals.work.subscribe(self.writer.work_changed)
-        common.virtual_clusters.changed.subscribe(lambda *_: self.writer.clusters_changed())
-        clusters.store.add_handler(lambda *_: self.writer.clusters_changed())
+        vcs.changed.subscribe(self.writer.clusters_changed)
+        clusters.store.add_handler(self.writer.clusters_changed)
         for store in rules:
-            store.add_handler(lambda *_: self.writer.rules_changed())
+            store.add_handler(self.writer.rules_changed)
         works.finalizer.before_removal.append(
             lambda cluster, work: self.writer.strike(cluster, work["metadata"]["name"])
         )
         common.clients.host.history.was_reset.subscribe(self.writer.host_restored)
         common.clients.hub.history.settled.subscribe(self.writer.hub_restored)
 
-    def warning(self) -> str | None:
-        """Return what is served from the checkpoint, and what of it is not, None = nothing."""
-        return Note("; ".join(self._messages())) or None
-
-    def is_served_from(self) -> bool:
-        """Return whether any virtual cluster is served from the checkpoint."""
-        return any(self.offline.as_of(name) is not None for name in self._names)
-
-    def kept(self, name: str) -> Condition | None:
-        """Return CheckpointKept; None where the next start would not use the entries yet."""
-        if problem := self.problem_of(name):
-            return CHECKPOINT_KEPT.false(*problem)
-        if self._outdated.has(name):
-            return None
-        return CHECKPOINT_KEPT.true("Kept", "the state of the hub is kept on the host")
-
     def problem_of(self, name: str) -> tuple[str, str] | None:
         """Return why a virtual cluster is not in the checkpoint: reason and text, None = it is."""
-        if name in self._secrets.too_large:
+        if name in self.writer.secrets.too_large:
             return "TooLarge", "its Works do not fit into the checkpoint"
-        error = self.writer.problem_of(name)
-        if error is not None:
+        if error := self.writer.problem_of(name):
             return _not_written(error)
-        refusal = self.offline.refusals.get(name)
-        is_written = self.writer.has(name) and not self._outdated.has(name)
+        refusal = self.offline.saved.refusals.get(name)
+        is_written = self.writer.has(name) and not self.writer.outdated.has(name)
         if refusal is None or is_written:
             return None
         return str(refusal.reason), f"its entries are not used: {refusal}"
 
     def samples(self) -> Iterator[Sample]:
         """Return the age of the saved state that virtual clusters are served from."""
-        for name in self._names:
+        for name in self.writer.served:
             at = self.offline.as_of(name)
-            if at is None and self._clusters.ours(name) is None:
+            if at is None and self.writer.clusters.ours(name) is None:
                 continue  # it was deleted on the hub, or is not registered yet
             age_s = (datetime.now(UTC) - at).total_seconds() if at is not None else 0.0
-            yield Sample(AGE, (name,), max(age_s, 0.0))
+            yield Sample("checkpoint_age_seconds", (name,), max(age_s, 0.0))
 
     def _messages(self) -> Iterator[str]:
-        for name in self._names:
-            at = self.offline.as_of(name)
-            if at is not None:
+        for name in self.writer.served:
+            if (at := self.offline.as_of(name)) is not None:
                 yield f"{name} is served as the hub said at {at.isoformat(timespec='seconds')}"
-            problem = self.problem_of(name)
-            if problem is not None:
+            if problem := self.problem_of(name):
                 yield f"{name}: {problem[1]}"
 
 
@@ -334,19 +268,17 @@ def is_of_checkpoint(agent: str, need: Need) -> bool:
 
 
 def checkpoint_kept(parts: Parts, vc: VirtualCluster) -> Condition | None:
-    """Return the condition; None where no checkpoint is kept, or it is not in use yet."""
+    """Return the condition; None where none is kept, or the next start would not use it yet."""
     made = parts.common.find(CheckpointParts)
-    return made.kept(vc.name) if made is not None else None
-
-
-CONDITIONS = (ConditionSpec(CHECKPOINT_KEPT, checkpoint_kept),)
+    if made is not None and (problem := made.problem_of(vc.name)):
+        return CHECKPOINT_KEPT.false(*problem)
+    if made is None or made.writer.outdated.has(vc.name):
+        return None
+    return CHECKPOINT_KEPT.true("Kept", "the state of the hub is kept on the host")
 
 
 async def remove_checkpoint(host: ApiClient, namespace: str, agent: str) -> list[str]:
-    """Delete the Secrets of an agent's checkpoint; return the names of those that existed.
-
-    Raises KubeError.
-    """
+    """Delete an agent's Secrets; return names of those that existed. Raises KubeError."""
     deleted = []
     for name in secret_names(agent):
         with suppress(NotFoundError):
@@ -356,10 +288,7 @@ async def remove_checkpoint(host: ApiClient, namespace: str, agent: str) -> list
 
 
 async def remove_disabled(host: ApiClient, namespace: str, agent: str) -> None:
-    """Remove what was kept before the setting was turned off, and log what a denial leaves.
-
-    Anything else is retried, as a page in place of an answer.
-    """
+    """Remove what was kept before the setting was turned off, and log what a denial leaves."""
     extra = {"namespace": namespace}
 
     async def remove() -> None:
@@ -367,25 +296,18 @@ async def remove_disabled(host: ApiClient, namespace: str, agent: str) -> None:
             if await remove_checkpoint(host, namespace, agent):
                 _log.info("Removed the checkpoint: it is turned off", extra=extra)
         except ForbiddenError:
-            _log.info(
-                "Not removing what an earlier checkpoint may have left: run karmada-vc-agent join, "
-                f"or delete Secrets {agent}-checkpoint-*",
-                extra=extra,
-            )
+            text = "Not removing what an earlier checkpoint may have left: run karmada-vc-agent "
+            _log.info(f"{text}join, or delete Secrets {agent}-checkpoint-*", extra=extra)
 
     await retry_until_done("remove the checkpoint on the host", remove)
 
 
 async def forget_saved(host: ApiClient, namespace: str, agent: str, cluster: str, say: Say) -> None:
-    """Remove a virtual cluster from the Secrets of an agent's checkpoint. Raises KubeError.
-
-    A running agent does it, too, once the Cluster is deleted. With the last virtual cluster the
-    Secrets are deleted.
-    """
+    """Remove a virtual cluster from an agent's Secrets, with the last one these, too."""
     secrets = CheckpointSecrets(host, namespace, agent)
     try:
         await secrets.load()
-        if {cluster_of_key(key) for _, key in secrets} <= {"", cluster}:
+        if {entries.cluster_of_key(key) for _, key in secrets} <= {"", cluster}:
             if secrets.exist and await remove_checkpoint(host, namespace, agent):
                 say(f"host: removed the checkpoint of {agent}")
         elif await secrets.remove(cluster):
@@ -395,13 +317,13 @@ async def forget_saved(host: ApiClient, namespace: str, agent: str, cluster: str
 
 
 async def purge(host: ApiClient, namespace: str, agent: str, say: Say) -> None:
-    """Remove the checkpoint of an agent that is removed. Raises KubeError."""
     if await remove_checkpoint(host, namespace, agent):
         say(f"host: removed the checkpoint of {agent}")
 
 
 CHECK_PATIENCE_S = 3.0
 """How long a start waits for the hub before it checks for a checkpoint."""
+_SHOWN = 3
 PEEK_S = 10.0
 """How often it checks for one that can be served from."""
 
@@ -409,36 +331,15 @@ PEEK_S = 10.0
 class CheckpointStart(HubStart):
     """Reads the checkpoint where it may be needed."""
 
-    def __init__(self, config: AgentConfig, hub: ApiClient, host: ApiClient) -> None:
-        super().__init__(config, hub, host)
-        self._is_away = False
-        self._checkpoint: Checkpoint | None = None
-        self.line = CHECKPOINT_ANNOTATION if is_kept(config) else ""
-
-    async def was_seen(self) -> bool:
-        """Return whether an earlier process registered Clusters or kept a checkpoint."""
-        if await super().was_seen():
-            return True
-        namespace, name = self.config.agent_namespace, self.config.agent_name
-        with suppress(ForbiddenError):  # without the right to it none could be kept
-            return any(await CheckpointSecrets(self.host, namespace, name).load(attempts=1))
-        return False
-
-    async def wait(self, checking: asyncio.Task[None]) -> None:
-        """Wait until the hub was checked; where a checkpoint may be, no longer than it should take.
-
-        Ends early if the hub is not what the agent needs: that ends all tasks of the group.
-        """
-        patience_s = CHECK_PATIENCE_S if is_kept(self.config) else None
-        await asyncio.wait((checking,), timeout=patience_s)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if is_kept(self.config):
+            self.line, self.patience_s = CHECKPOINT_ANNOTATION, CHECK_PATIENCE_S
 
     async def wait_for_either(
         self, checking: asyncio.Task[None], host: ApiClient, election: LeaderElection
     ) -> None:
-        """Wait until the hub was checked, or there is a checkpoint that can be served from.
-
-        A replica with neither must not lead: another one may reach the hub.
-        """
+        """Wait until the hub was checked, or there is a checkpoint that can be served from."""
         if not is_kept(self.config):
             return
         once = LogOnce(_log)
@@ -454,15 +355,18 @@ class CheckpointStart(HubStart):
         try:
             if not await election.is_lineage_unbroken():
                 return "the last leader kept no checkpoint"
-            return await why_unusable(host, self.config, self.uid)
+            state = AgentState(host, self.config.agent_namespace, self.config.agent_name)
+            with suppress(NotFoundError):
+                await state.look()
+            read = await reader.read_checkpoint(host, self.config, state, self.uid, attempts=1)
         except KubeError as error:
             return str(error)
-
-    async def look(self) -> None:
-        """Check whether the hub answers now, where a checkpoint could replace it."""
-        if is_kept(self.config):
-            answers = self.is_checked and await self.is_there()
-            self._is_away = not answers
+        if read.saved.clusters:
+            return ""
+        refusals, unread = sorted(read.saved.refusals.items()), read.secrets.unread.items()
+        reasons = [f"{name}: {why}" for name, why in refusals]
+        reasons += [f"Secret {name} cannot be read: {why}" for name, why in unread]
+        return listed(reasons, _SHOWN) or "there is no checkpoint"
 
     async def read(
         self, host: ApiClient, state: AgentState, election: LeaderElection | None
@@ -471,22 +375,21 @@ class CheckpointStart(HubStart):
         if not is_kept(self.config):
             return
         is_continued = election is None or election.continues_lineage
+        answers = self.is_checked and await self.is_there()
 
         async def read() -> Checkpoint:
-            return await read_checkpoint(
+            return await reader.read_checkpoint(
                 host, self.config, state, self.uid, is_continued=is_continued
             )
 
         checkpoint = await retry_until_done("read the checkpoint on the host", read)
-        self._checkpoint = replace(checkpoint, is_hub_away=self._is_away)
-        self.provided = (self._checkpoint,)
+        for name, why in checkpoint.secrets.unread.items():
+            extra = {"secret": name, "reason": why}
+            _log.warning("Cannot read a part of the checkpoint; delete the Secret", extra=extra)
+        self.provided = (replace(checkpoint, is_hub_away=not answers),)
+        self.is_needed = not checkpoint.saved.clusters
         if election is not None:
             election.begin_lineage()
-
-    @property
-    def is_needed(self) -> bool:
-        """Return whether nothing can be served before the hub was checked."""
-        return self._checkpoint is None or not self._checkpoint.is_usable
 
 
 def _connect(parts: Parts) -> None:
@@ -497,7 +400,8 @@ def _connect(parts: Parts) -> None:
         parts.ends["remove the checkpoint"] = remove
     checkpoint = parts.common.find(Checkpoint)
     if checkpoint is not None:
-        parts.checkpoint = made = CheckpointParts(checkpoint, parts.common, parts.works)
+        made = CheckpointParts(checkpoint, parts.common, parts.works)
+        parts.common.fence.offline = made.offline
         parts.common.provide(made)
         parts.common.metrics.add_source(made.samples)
         parts.keeps["checkpoint"] = made.writer.run
@@ -514,7 +418,7 @@ FEATURE = Feature(
     settings=CheckpointFields,
     hub_start=CheckpointStart,
     connect=_connect,
-    conditions=CONDITIONS,
+    conditions=(ConditionSpec(CHECKPOINT_KEPT, checkpoint_kept),),
     metrics="features/checkpoint/metrics.yaml",
     host_roles=_host_roles,
     leave=forget_saved,

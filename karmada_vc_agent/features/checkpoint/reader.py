@@ -2,9 +2,7 @@
 
 import base64
 import binascii
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
@@ -14,30 +12,13 @@ import msgspec
 
 from karmada_vc_agent.cluster.hub_clusters import AgentState
 from karmada_vc_agent.config.settings import AgentConfig, Fields
-from karmada_vc_agent.features.checkpoint.entries import (
-    CLUSTER,
-    CONTACT,
-    CONTACT_KEY,
-    DAMAGED,
-    RULES,
-    RULES_KEY,
-    WORKS,
-    CheckpointSecrets,
-    Header,
-    Reason,
-    UnusableError,
-    cluster_of_key,
-    decode,
-    head_key,
-    verified,
-    works_key,
-)
+from karmada_vc_agent.features.checkpoint import entries
+from karmada_vc_agent.features.checkpoint.entries import Header, Reason, UnusableError
 from karmada_vc_agent.features.checkpoint.writer import EVERYTHING, Outdated
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import ForbiddenError, NotFoundError
+from karmada_vc_agent.kube.errors import ForbiddenError
 from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.model.quantity import Duration
-from karmada_vc_agent.model.user_text import listed
 from karmada_vc_agent.model.virtual_cluster import Range
 from karmada_vc_agent.model.vocabulary import execution_namespace
 
@@ -66,7 +47,6 @@ class CheckpointFields(Fields, frozen=True):
 
 
 def is_kept(config: AgentConfig) -> bool:
-    """Return whether the agent keeps a checkpoint."""
     return config.of(CheckpointFields).checkpoint.enabled
 
 
@@ -74,9 +54,8 @@ def is_kept(config: AgentConfig) -> bool:
 class Expected:
     """The requirements on an entry.
 
-    hub: its identity, "" = unknown. uids: Cluster -> the uid that this agent registered; None = it
-    must not be served. template: that of host namespaces. times: those from before the first are
-    too old, and the age of those from after the second is unknown; None = all may be used.
+    uids: Cluster -> the uid that this agent registered; None = it must not be served. times: what
+    is before the first is too old, the age of what is after the second is unknown; None = any.
     is_outdated: whether a Cluster changed on the hub since, certainly or perhaps.
     """
 
@@ -89,65 +68,56 @@ class Expected:
 
 @dataclass(slots=True)
 class Saved:
-    """The entries by key, and what was refused: Cluster, or another key -> why.
+    """The entries, by owner and key, and what was refused, by owner: a Cluster, or another key.
 
-    What was refused is as if it had not been saved: Clusters, and single entries, as some of the
-    Works of one. secrets: key -> name of its Secret. contact: when the hub was last in this state,
-    except for the Clusters in not_heard.
+    What was refused is as if it had not been saved. secrets: key -> name of its Secret. contact:
+    when the hub was last in this state, except for the Clusters in not_heard.
     """
 
-    entries: dict[str, bytes] = field(default_factory=dict)
+    content_of: dict[str, dict[str, bytes]] = field(default_factory=dict)
     secrets: dict[str, str] = field(default_factory=dict)
     refusals: dict[str, UnusableError] = field(default_factory=dict)
     contact: Header | None = None
     not_heard: frozenset[str] = frozenset()
-    _keys: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def clusters(self) -> list[str]:
         """Return the Clusters that may be served."""
-        return sorted(cluster_of_key(key) for key in self.entries if key.startswith("cluster."))
+        return sorted(
+            name for name, own in self.content_of.items() if entries.head_key(name) in own
+        )
+
+    def content(self, key: str) -> bytes | None:
+        return self.content_of.get(_owner(key), {}).get(key)
 
     def head(self, name: str) -> Header | None:
-        """Return the header of a Cluster."""
-        content = self.entries.get(head_key(name))
-        return verified(content) if content is not None else None
+        content = self.content(entries.head_key(name))
+        return entries.verified(content) if content is not None else None
 
     def cluster(self, name: str) -> Object | None:
-        """Return a Cluster."""
-        return next(iter(self._read(name, head_key(name))), None)
+        return next(iter(self._read(name, entries.head_key(name))), None)
 
     def works(self, name: str) -> list[Object]:
         """Return the Works of a Cluster; parts that cannot be used are missing."""
         head = self.head(name)
-        if head is None:
-            return []
-        keys = [works_key(name, head.parts, part) for part in range(head.parts)]
-        return [work for key in keys for work in self._read(name, key, head)]
+        return [work for key in _keys(name, head) for work in self._read(name, key, head)]
 
     def rules(self) -> list[Object]:
-        """Return customizations and webhook configurations."""
-        return self._read(RULES, RULES_KEY)
+        return self._read(entries.RULES, entries.RULES_KEY)
 
     def saved_at(self, name: str) -> datetime | None:
-        """Return the time of the state of a Cluster."""
-        head = self.head(name)
-        return self.time_of(head) if head is not None else None
-
-    def time_of(self, head: Header) -> datetime | None:
-        """Return the time of the state of a Cluster by its header; None if it has none."""
-        times, contact = [head.saved], self.contact
-        if contact is not None and contact.hub == head.hub and head.cluster not in self.not_heard:
+        """Return the time of the state of a Cluster; None if it has none."""
+        head, contact = self.head(name), self.contact
+        if head is None:
+            return None
+        times = [head.saved]
+        if contact is not None and contact.hub == head.hub and name not in self.not_heard:
             times.append(contact.saved)
         return max((at for text in times if (at := _time(text)) is not None), default=None)
 
     def forget(self, name: str) -> None:
         """Drop the entries of a Cluster, or another entry by its key."""
-        if not self._keys:  # entries are only dropped from here on
-            for key in self.entries:
-                self._keys.setdefault(_owner(key), []).append(key)
-        for key in self._keys.pop(name, ()):
-            self.entries.pop(key, None)
+        self.content_of.pop(name, None)
 
     def refuse(self, name: str, reason: UnusableError) -> None:
         """Do not serve a Cluster, or use another entry, from here."""
@@ -156,16 +126,16 @@ class Saved:
 
     def refuse_entry(self, key: str, error: UnusableError) -> None:
         """Drop a damaged entry, and note why; the other Works stay."""
-        self.entries.pop(key, None)
+        self.content_of.get(_owner(key), {}).pop(key, None)
         where = f"{key} of Secret {self.secrets[key]}" if key in self.secrets else key
         self.refusals.setdefault(_owner(key), UnusableError(error.reason, f"{where}: {error}"))
 
     def _read(self, name: str, key: str, head: Header | None = None) -> list[Object]:
         """Return the objects of an entry, none where it is missing or refused."""
-        if key not in self.entries:
+        if (content := self.content(key)) is None:
             return []
         try:
-            header, objects = decode(self.entries[key])
+            header, objects = entries.decode(content)
             _check_objects(header, objects, name, head)
         except UnusableError as error:
             self.refuse_entry(key, error)
@@ -175,57 +145,61 @@ class Saved:
 
 def _owner(key: str) -> str:
     """Return the Cluster that a key is of, or itself."""
-    return cluster_of_key(key) or key
+    return entries.cluster_of_key(key) or key
+
+
+def _keys(name: str, head: Header | None) -> list[str]:
+    """Return the keys of the Works of a Cluster."""
+    return [entries.works_key(name, head.parts, part) for part in range(head.parts)] if head else []
 
 
 def read(
     secrets: Iterable[Mapping[str, str]], expected: Expected, names: Sequence[str] = ()
 ) -> Saved:
-    """Return what may be used: all of it has the right checksum.
-
-    secrets: the `data` of each. names: theirs, in the same order.
-    """
+    """Return what may be used. secrets: the `data` of each; names: theirs, in the same order."""
     saved = Saved()
     for data, name in zip_longest(secrets, names):
         for key, text in (data or {}).items():
             if name:
                 saved.secrets[key] = name
             try:
-                saved.entries[key] = base64.b64decode(text, validate=True)
+                content = base64.b64decode(text, validate=True)
             except (binascii.Error, ValueError):
                 saved.refuse_entry(key, UnusableError(Reason.UNREADABLE, "it is not base64"))
-    _judge(saved, CONTACT_KEY, CONTACT, lambda header: _take_contact(saved, header))
-    _judge(saved, RULES_KEY, RULES, lambda header: _check_hub(header, expected))
+            else:
+                saved.content_of.setdefault(_owner(key), {})[key] = content
+    _judge(saved, entries.CONTACT_KEY, entries.CONTACT, lambda header: _take_contact(saved, header))
+    _judge(saved, entries.RULES_KEY, entries.RULES, lambda header: _check_hub(header, expected))
     for name in saved.clusters:
-        _judge(saved, head_key(name), CLUSTER, lambda head: _check_head(saved, head, expected))
-        head = saved.head(name)
-        keys = [works_key(name, head.parts, part) for part in range(head.parts)] if head else []
+        head_key = entries.head_key(name)
+        _judge(saved, head_key, entries.CLUSTER, lambda head: _check_head(saved, head, expected))
+        keys = _keys(name, saved.head(name))
         for key in keys:
-            _judge(saved, key, WORKS, lambda _: None)
-        if name in saved.refusals and saved.entries.keys().isdisjoint(keys):
-            saved.refuse(name, saved.refusals[name])
+            _judge(saved, key, entries.WORKS, lambda _: None)
+        if name in saved.refusals and not any(map(saved.content, keys)):
+            saved.forget(name)
     return saved
 
 
 def _take_contact(saved: Saved, header: Header) -> None:
-    _, objects = decode(saved.entries[CONTACT_KEY])
-    _check_objects(header, objects, CONTACT, None)
+    _, objects = entries.decode(saved.content(entries.CONTACT_KEY) or b"")
+    _check_objects(header, objects, entries.CONTACT, None)
     saved.contact = header
     saved.not_heard = frozenset(obj["metadata"]["name"] for obj in objects)
 
 
 def _judge(saved: Saved, key: str, kind: str, check: Callable[[Header], None]) -> None:
     """Drop an entry that may not be used, and note why."""
-    content = saved.entries.get(key)
+    content = saved.content(key)
     if content is None:
         return
     try:
-        header = verified(content)
+        header = entries.verified(content)
         if header.kind != kind:
             raise UnusableError(Reason.UNREADABLE, f"it is of kind {header.kind}")  # noqa: TRY301
         check(header)
     except UnusableError as error:
-        if error.reason in DAMAGED:
+        if error.reason in entries.DAMAGED:
             saved.refuse_entry(key, error)
         else:
             saved.refuse(_owner(key), error)
@@ -245,46 +219,39 @@ def _check_head(saved: Saved, header: Header, expected: Expected) -> None:
         detail = "it may have changed on the hub since, which was not saved"
         raise UnusableError(Reason.OUTDATED, detail)
     if expected.times is not None:
-        (oldest, newest), at = expected.times, saved.time_of(header)
+        (oldest, newest), at = expected.times, saved.saved_at(header.cluster)
         text = "an invalid time" if at is None else at.isoformat(timespec="seconds")
         if at is None or at < oldest:
             raise UnusableError(Reason.TOO_OLD, f"it is of {text}, older than offlineMaxAge")
         if at > newest:
-            detail = f"it is of {text}, in the future, so its age is unknown"
-            raise UnusableError(Reason.TOO_OLD, detail)
+            raise UnusableError(Reason.TOO_OLD, f"it is of {text}, in the future: of unknown age")
 
 
 def _check_hub(header: Header, expected: Expected) -> None:
-    if is_another_hub(header.hub, expected.hub):
-        raise another_hub()
+    if refusal := hub_refusal(header.hub, expected.hub):
+        raise refusal
 
 
 def _check_objects(header: Header, objects: list[Object], name: str, head: Header | None) -> None:
-    """Refuse objects that do not match the headers; a checksum is no protection from a writer.
-
-    head: that of the Cluster, for Works of it.
-    """
+    """Refuse objects that do not match their header, or that of their Cluster (`head`)."""
     if head is not None and (header.hub, header.uid) != (head.hub, head.uid):
         raise UnusableError(Reason.CLUSTER, "it is of another Cluster")
     for obj in objects:
         metadata = obj.get("metadata")
         if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
             raise UnusableError(Reason.UNREADABLE, "an object in it has no name")
-        if header.kind == CLUSTER and (metadata["name"], uid_of(obj)) != (name, header.uid):
+        if header.kind == entries.CLUSTER and (metadata["name"], uid_of(obj)) != (name, header.uid):
             raise UnusableError(Reason.CLUSTER, "the Cluster in it is another one")
-        if header.kind == WORKS and metadata.get("namespace") != execution_namespace(name):
+        if header.kind == entries.WORKS and metadata.get("namespace") != execution_namespace(name):
             raise UnusableError(Reason.CLUSTER, "a Work in it is of another Cluster")
         if metadata.get("deletionTimestamp"):
             raise UnusableError(Reason.UNREADABLE, "an object in it is being deleted")
 
 
-def is_another_hub(saved: str, hub: str) -> bool:
-    """Return whether two hubs are certainly not the same; "" = unknown."""
-    return bool(saved and hub and saved != hub)
-
-
-def another_hub() -> UnusableError:
-    """Return why an entry of another hub is not used."""
+def hub_refusal(saved: str, hub: str) -> UnusableError | None:
+    """Return why an entry is not used that is certainly of another hub; "" = unknown."""
+    if not (saved and hub and saved != hub):
+        return None
     return UnusableError(Reason.HUB, "it is of another hub: the uid of its kube-system differs")
 
 
@@ -304,27 +271,14 @@ def usable_times(now: datetime, max_age_s: float) -> tuple[datetime, datetime] |
     return now - timedelta(seconds=max_age_s), now + timedelta(seconds=SKEW_S)
 
 
-_log = logging.getLogger(__name__)
-
-_SHOWN = 3
-
-
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The checkpoint at the start, and whether the hub was away then.
+    """The checkpoint at the start, and whether the hub was away then."""
 
-    outdated: the notes of what must not be served.
-    """
-
-    secrets: CheckpointSecrets
+    secrets: entries.CheckpointSecrets
     saved: Saved
     outdated: Outdated
     is_hub_away: bool = False
-
-    @property
-    def is_usable(self) -> bool:
-        """Return whether anything can be served from it."""
-        return bool(self.saved.clusters)
 
 
 async def read_checkpoint(
@@ -332,64 +286,32 @@ async def read_checkpoint(
     config: AgentConfig,
     state: AgentState,
     hub: str,
+    attempts: int = entries.ATTEMPTS,
     *,
     is_continued: bool = True,
 ) -> Checkpoint:
     """Return the checkpoint, an empty one without the right to it. Raises KubeError.
 
-    is_continued: whether the last leader kept it; an earlier version of the agent, or one whose
-    settings have it off, did not, and may have seen another state of the hub.
+    is_continued: whether the last leader kept it; else it may have seen another state of the hub.
     """
-    secrets = CheckpointSecrets(host, config.agent_namespace, config.agent_name)
+    secrets = entries.CheckpointSecrets(host, config.agent_namespace, config.agent_name)
     outdated = Outdated(state)
     if not is_continued:
         await outdated.note(EVERYTHING)
     try:
-        data = await secrets.load()
+        data = await secrets.load(attempts)
     except ForbiddenError:  # the writer logs it
         secrets.doubt_all()
         return Checkpoint(secrets, Saved(), outdated)
-    for name, why in secrets.unread.items():
-        extra = {"secret": name, "reason": why}
-        _log.warning("Cannot read a part of the checkpoint; delete the Secret", extra=extra)
-    saved = read(data, _expected(config, state, hub), secrets.names)
-    for name, refusal in saved.refusals.items():
-        log_refusal(name, refusal)
-    return Checkpoint(secrets, saved, outdated)
-
-
-def log_refusal(name: str, refusal: UnusableError) -> None:
-    """Log that something of the checkpoint is not used. name: Cluster, or another entry's key."""
-    of = "entry" if name in (RULES_KEY, CONTACT_KEY) else "virtual_cluster"
-    _log.warning("Not using the checkpoint", extra={of: name, "reason": str(refusal)})
-
-
-async def why_unusable(host: ApiClient, config: AgentConfig, hub: str) -> str:
-    """Return why nothing can be served from the checkpoint now, "" if something can.
-
-    Gauge before this process leads; changes nothing. Raises KubeError.
-    """
-    state = AgentState(host, config.agent_namespace, config.agent_name)
-    with suppress(NotFoundError):
-        await state.look()
-    secrets = CheckpointSecrets(host, config.agent_namespace, config.agent_name)
-    saved = read(await secrets.load(attempts=1), _expected(config, state, hub), secrets.names)
-    if saved.clusters:
-        return ""
-    reasons = [f"{name}: {refusal}" for name, refusal in sorted(saved.refusals.items())]
-    reasons += [f"Secret {name} cannot be read: {why}" for name, why in secrets.unread.items()]
-    return listed(reasons, _SHOWN) or "there is no checkpoint"
-
-
-def _expected(config: AgentConfig, state: AgentState, hub: str) -> Expected:
     registered = {
         name: None if record.has_left or record.was_deleted else record.uid
         for name, record in state.clusters().items()
     }
-    return Expected(
+    expected = Expected(
         template=config.namespace_template,
         uids=registered,
         hub=hub,
         times=usable_times(datetime.now(UTC), config.of(CheckpointFields).offline_max_age),
-        is_outdated=Outdated(state).has,
+        is_outdated=outdated.has,
     )
+    return Checkpoint(secrets, read(data, expected, secrets.names), outdated)

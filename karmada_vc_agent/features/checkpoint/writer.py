@@ -1,14 +1,10 @@
 """Keeps the checkpoint equal to the state of the hub; only the leader does.
 
-What changed is written at once after a pause, then at most every 5 s, entry by entry. A Work whose
-objects are to be deleted is removed before: `strike` returns once no Secret has it any more. After
-a write without a result all of that virtual cluster is written again. A virtual cluster that cannot
-be written delays none of the others; it is noted, so that the next start does not serve what was
-saved of it before, and retried less and less often.
-
-Outdated virtual clusters are noted in the state of the agent, beside the Secrets: a quota, an
-admission webhook or a missing right may prevent writes to these. Readers of the checkpoint refuse
-what is noted, so nothing that was deleted meanwhile returns, and nothing is set back.
+What changed is written at most every 5 s, entry by entry. A Work whose objects are to be deleted is
+removed before: `strike` returns once no Secret has it any more. A virtual cluster that cannot be
+written delays none of the others, and is retried less and less often. It is noted as outdated in
+the state of the agent, beside the Secrets, which a quota, a webhook or a missing right may close:
+the next start serves nothing of it, so nothing that was deleted meanwhile returns.
 """
 
 import asyncio
@@ -25,40 +21,14 @@ import msgspec
 import orjson
 
 from karmada_vc_agent.cluster.hub_clusters import AgentState, HubClusters
-from karmada_vc_agent.features.checkpoint.entries import (
-    CLUSTER,
-    CONTACT,
-    CONTACT_KEY,
-    FORMAT,
-    LARGEST_PART,
-    LARGEST_RULES,
-    MOST_PARTS,
-    RULES,
-    RULES_KEY,
-    WORKS,
-    CheckpointSecrets,
-    Header,
-    cluster_of_key,
-    encode,
-    encoded,
-    head_key,
-    mark,
-    part_of,
-    parts_for,
-    place_of,
-    works_key,
-    works_prefix,
-)
+from karmada_vc_agent.features.checkpoint import entries
+from karmada_vc_agent.features.checkpoint.entries import CheckpointSecrets, Header
 from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.kube.errors import ApiError, ForbiddenError, KubeError, UnreachableError
 from karmada_vc_agent.kube.flows import LogOnce, SharedLock
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object, uid_of
 from karmada_vc_agent.work.works import Works, is_trimmed
-
-InThread = Callable[[Callable[[Header, list[bytes]], bytes], Header, list[bytes]], Awaitable[bytes]]
-SLICE_BYTES = 2**20
-"""How much is encoded before other tasks run: 3 ms."""
 
 EVERYTHING = "_all"
 """All virtual clusters; no Cluster has such a name."""
@@ -107,8 +77,8 @@ _Places = defaultdict[int, dict[str, bytes | None]]
 class _Book:
     """The content of the Secrets of one virtual cluster.
 
-    parts: into how many its Works are split; least: at least, by their size. head: the mark of the
-    Cluster. marks: of each Work in them. touched: Works that may differ since.
+    least: the fewest parts, by size. head: the mark of the Cluster. marks: of each Work in them.
+    touched: Works that may differ since.
     """
 
     uid: str
@@ -119,59 +89,55 @@ class _Book:
     touched: set[str] = field(default_factory=set)
 
 
+def _entry(header: Header, works: list[Object], marks: dict[str, int]) -> bytes | None:
+    """Return the entry of one part, None = empty; add the marks of its Works."""
+    contents = []
+    for work in sorted(works, key=lambda each: each["metadata"]["name"]):
+        content = entries.encoded(work) if is_trimmed(work) is None else None
+        if content is not None:
+            contents.append(content)
+            marks[work["metadata"]["name"]] = entries.mark(work)
+    return entries.encode(header, contents) if contents else None
+
+
 class _Failure(NamedTuple):
-    """The last error of a write, how many there were in a row, and when it is tried again."""
+    """The last error of a write, the pause after it, and when it is tried again."""
 
     error: KubeError
-    times: int
+    pause_s: float
     due_at: float
 
 
+@dataclass(eq=False)
 class CheckpointWriter:
     """Writes the checkpoint, of the state of the hub as it is cached.
 
-    served: the virtual clusters that are. rules: stores of customizations and webhook
-    configurations. template: of host namespaces.
-    is_in_contact: whether the hub lists Clusters, and Works of this one. now: the time as
-    Kubernetes writes it. in_thread: encodes Works in a thread.
+    rules: stores of customizations and webhook configurations. template: of host namespaces. hub:
+    returns the uid of its kube-system. is_in_contact: whether the hub lists Clusters, and Works of
+    this one. now: the time as Kubernetes writes it. in_thread: encodes Works in a thread.
     """
 
-    def __init__(
-        self,
-        secrets: CheckpointSecrets,
-        outdated: Outdated,
-        *,
-        clusters: HubClusters,
-        works: Works,
-        rules: tuple[Store[Object], ...],
-        served: Collection[str],
-        template: str,
-        hub: Callable[[], str],
-        is_in_contact: Callable[[str], bool],
-        now: Callable[[], str],
-        clock: Callable[[], float] = time.monotonic,
-        in_thread: InThread = asyncio.to_thread,
-        contact_s: float = CONTACT_S,
-    ) -> None:
-        self._secrets = secrets
-        self._outdated = outdated
-        self._clusters = clusters
-        self._works = works
-        self._rules = rules
-        self._served = served
-        self._template = template
-        self._hub = hub
-        self._is_in_contact = is_in_contact
-        self._now = now
-        self._clock = clock
-        self._in_thread = in_thread
-        self._contact_s = contact_s
+    secrets: CheckpointSecrets
+    outdated: Outdated
+    clusters: HubClusters
+    works: Works
+    rules: tuple[Store[Object], ...]
+    served: Collection[str]
+    template: str
+    hub: Callable[[], str]
+    is_in_contact: Callable[[str], bool]
+    now: Callable[[], str]
+    clock: Callable[[], float] = time.monotonic
+    in_thread: Callable[..., Awaitable[bytes | None]] = asyncio.to_thread
+    contact_s: float = CONTACT_S
+
+    def __post_init__(self) -> None:
+        self.contact_at = float("-inf")
         self._books: dict[str, _Book] = {}
         self._lock = SharedLock()
         self._wake = asyncio.Event()
         self._once = LogOnce(_log)
-        self._surprises = secrets.surprises
-        self._contact_at = float("-inf")
+        self._surprises = self.secrets.surprises
         self._has_rules = False
         self._is_hub_restored = False
         self._failures: dict[str, _Failure] = {}
@@ -188,23 +154,23 @@ class CheckpointWriter:
         """Note a Work that was added, changed or deleted."""
         name = (new or old or {})["metadata"]["name"]
         book = self._books.get(cluster)
-        after = mark(new) if new is not None else 0
+        after = entries.mark(new) if new is not None else 0
         if book is not None and (self._lock.locked() or book.marks.get(name, 0) != after):
             book.touched.add(name)
             self._wake.set()
 
-    def clusters_changed(self) -> None:
+    def clusters_changed(self, *_change: object) -> None:
         """Note that Clusters may differ, or which of them are served."""
         self._wake.set()
 
-    def rules_changed(self) -> None:
+    def rules_changed(self, *_change: object) -> None:
         """Note that customizations or webhook configurations differ."""
         self._has_rules = False
         self._wake.set()
 
     def host_restored(self) -> None:
         """Have the Secrets read again: they may be as they were before."""
-        self._secrets.doubt_all()
+        self.secrets.doubt_all()
         self._wake.set()
 
     def hub_restored(self) -> None:
@@ -220,13 +186,10 @@ class CheckpointWriter:
     # --- before something is deleted ----------------------------------------------------
 
     async def strike(self, cluster: str, name: str) -> None:
-        """Return once a Work is not in the checkpoint, or is not served from it any more.
-
-        Raises KubeError, NotReadyError.
-        """
+        """Return once no start would serve a Work. Raises KubeError, NotReadyError."""
         async with self._lock:
             is_due = self._is_due(EVERYTHING) and self._is_due(cluster)
-            if self._outdated.has(cluster) and not is_due:
+            if self.outdated.has(cluster) and not is_due:
                 return
             try:
                 await self._strike(cluster, name)
@@ -236,7 +199,7 @@ class CheckpointWriter:
                 self._failed(cluster, error)
                 self._log_errors()
                 # The deletion must not wait until the host accepts the Secret again.
-                await self._outdated.note(cluster)
+                await self.outdated.note(cluster)
 
     async def _strike(self, cluster: str, name: str) -> None:
         await self._settle()
@@ -253,7 +216,6 @@ class CheckpointWriter:
     # --- writing ------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Write what changes until cancelled."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(PAUSE_S):
@@ -267,7 +229,6 @@ class CheckpointWriter:
             await asyncio.sleep(pause_s)
 
     def _log_errors(self) -> None:
-        """Log why something is not written."""
         if not self._failures:
             self._once.ended()
             return
@@ -279,47 +240,46 @@ class CheckpointWriter:
 
     async def _settle(self) -> None:
         """Forget the content of the Secrets where they may have changed. Raises KubeError."""
-        await self._secrets.settle()
-        if self._is_hub_restored or self._surprises != self._secrets.surprises:
+        await self.secrets.settle()
+        if self._is_hub_restored or self._surprises != self.secrets.surprises:
             self._is_hub_restored = False
-            self._surprises = self._secrets.surprises
+            self._surprises = self.secrets.surprises
             self._books.clear()
             self._has_rules = False
 
     async def _write_all(self) -> None:
         """Write what differs; note what could not be written. Raises UnreachableError."""
-        if not self._clusters.store.is_synced or not self._is_due(EVERYTHING):
+        if not self.clusters.store.is_synced or not self._is_due(EVERYTHING):
             return
         await self._try(EVERYTHING, self._settle)
         if EVERYTHING in self._failures:
             return
-        for name in tuple(self._served):
+        for name in tuple(self.served):
             if self._is_listed(name):
                 await self._try(name, partial(self._write_cluster, name))
         others = self._others()
         for name in others:
             await self._try(name, partial(self._remove, name))
         keeps_any = any(book.uid for book in self._books.values())
-        for what in self._failures.keys() - {*self._served, *others}:
-            if not keeps_any or what not in (RULES_KEY, CONTACT_KEY):
+        for what in self._failures.keys() - {*self.served, *others}:
+            if not keeps_any or what not in (entries.RULES_KEY, entries.CONTACT_KEY):
                 del self._failures[what]
         if keeps_any:
-            await self._try(RULES_KEY, self._write_rules)
-            await self._try(CONTACT_KEY, self._note_contact)
+            await self._try(entries.RULES_KEY, self._write_rules)
+            await self._try(entries.CONTACT_KEY, self._note_contact)
         await self._trust_again()
 
     def _is_due(self, what: str) -> bool:
         failure = self._failures.get(what)
         return failure is None or asyncio.get_running_loop().time() >= failure.due_at
 
-    def _failed(self, what: str, error: KubeError) -> int:
-        """Note an error; return how many there were in a row."""
+    def _failed(self, what: str, error: KubeError) -> bool:
+        """Note an error; return whether it is not the first in a row."""
         before = self._failures.get(what)
-        times = before.times + 1 if before is not None else 1
-        pause_s = min(LONGEST_S, FIRST_S * 2.0 ** min(times - 2, 10)) if times > 1 else 0.0
+        pause_s = min(LONGEST_S, 2 * before.pause_s or FIRST_S) if before is not None else 0.0
         due_at = asyncio.get_running_loop().time() + pause_s
-        self._failures[what] = _Failure(error, times, due_at)
-        return times
+        self._failures[what] = _Failure(error, pause_s, due_at)
+        return before is not None
 
     async def _try(self, what: str, write: Callable[[], Awaitable[None]]) -> None:
         """Write something if it is due; note errors. Raises UnreachableError."""
@@ -332,166 +292,135 @@ class CheckpointWriter:
         except UnreachableError:
             raise
         except KubeError as error:
-            if self._failed(what, error) > 1 and what not in (RULES_KEY, CONTACT_KEY):
+            if self._failed(what, error) and what not in (entries.RULES_KEY, entries.CONTACT_KEY):
                 with suppress(KubeError):  # it is noted before anything is deleted, at the latest
-                    await self._outdated.note(what)
+                    await self.outdated.note(what)
 
     async def _trust_again(self) -> None:
         """Allow to serve what was written, and note the others by name."""
-        if RULES_KEY in self._failures or EVERYTHING not in self._outdated.names():
+        if entries.RULES_KEY in self._failures or EVERYTHING not in self.outdated.names():
             return  # all virtual clusters need the rules
-        ours = {n for n in self._served if self._clusters.ours(n) is not None}
+        ours = {n for n in self.served if self.clusters.ours(n) is not None}
         kept = {n for n in ours if self.has(n)}
         if ours and not kept:
             return
         with suppress(ApiError):
             for name in sorted((ours - kept) | {*self._others()}):
-                await self._outdated.note(name)
-            await self._outdated.clear(EVERYTHING)
+                await self.outdated.note(name)
+            await self.outdated.clear(EVERYTHING)
 
     async def _write_rules(self) -> None:
-        if self._has_rules or not all(store.is_synced for store in self._rules):
+        if self._has_rules or not all(store.is_synced for store in self.rules):
             return
-        contents = [encoded(obj) for store in self._rules for obj in store]
-        entry = encode(self._header(RULES), sorted(filter(None, contents)))
-        self._has_rules = True
+        contents = [entries.encoded(obj) for store in self.rules for obj in store]
+        entry = entries.encode(self._header(entries.RULES), sorted(filter(None, contents)))
+        self._has_rules = True  # they may change while they are written
         try:
-            fits = len(entry) <= LARGEST_RULES
-            await self._secrets.write_bounded(0, {RULES_KEY: entry if fits else None})
+            fits = len(entry) <= entries.LARGEST_RULES
+            await self.secrets.write_bounded(0, {entries.RULES_KEY: entry if fits else None})
         except BaseException:
             self._has_rules = False
             raise
 
     async def _note_contact(self) -> None:
         """Note now and then that the hub is still in this state, but for some Clusters."""
-        now = self._clock()
-        if now - self._contact_at < self._contact_s:
+        now = self.clock()
+        if now - self.contact_at < self.contact_s:
             return
-        ours = [name for name in self._served if self._clusters.ours(name) is not None]
-        current = {n for n in ours if self._is_listed(n) and self._is_in_contact(n)}
+        ours = [name for name in self.served if self.clusters.ours(name) is not None]
+        current = {n for n in ours if self._is_listed(n) and self.is_in_contact(n)}
         but = sorted(name for name in ours if name in self._failures or name not in current)
         if len(but) == len(ours):
             return
         names = [orjson.dumps({"metadata": {"name": name}}) for name in but]
-        await self._secrets.write(0, {CONTACT_KEY: encode(self._header(CONTACT), names)})
-        self._contact_at = now
-        self._secrets.doubt_all()  # another writer may have changed or deleted one
-        for name in self._secrets.too_large:  # there may be space for it now
+        entry = entries.encode(self._header(entries.CONTACT), names)
+        await self.secrets.write(0, {entries.CONTACT_KEY: entry})
+        self.contact_at = now
+        self.secrets.doubt_all()  # another writer may have changed or deleted one
+        for name in self.secrets.too_large:  # there may be space for it now
             self._books.pop(name, None)
 
     # --- one virtual cluster ------------------------------------------------------------
 
     def _is_listed(self, cluster: str) -> bool:
         """Return whether the hub has listed all of a virtual cluster since this process began."""
-        store = self._works.store(cluster)
-        return self._clusters.store.is_synced and store is not None and store.is_synced
+        store = self.works.store(cluster)
+        return self.clusters.store.is_synced and store is not None and store.is_synced
 
     async def _write_cluster(self, name: str) -> None:
         """Write what differs of one virtual cluster. Raises KubeError."""
-        cluster = self._clusters.ours(name)
-        if cluster is None or name not in self._served or not mark(cluster):
+        cluster = self.clusters.ours(name)
+        if cluster is None or name not in self.served or not entries.mark(cluster):
             await self._remove(name)
             return
         book = self._books.get(name)
         if book is not None and book.uid != uid_of(cluster):
             book = None
-        if book is None or book.touched or book.head != mark(cluster):
-            # Whatever fails, the content of the Secrets is unknown then.
-            self._books.pop(name, None)
+        if book is None or book.touched or book.head != entries.mark(cluster):
             least, at_present = (book.least, book.parts) if book is not None else (1, 1)
-            parts = max(least, parts_for(len(self._works.of(name)), at_present))
-            new = _Book(uid_of(cluster), parts, least, mark(cluster))
+            parts = max(least, entries.parts_for(len(self.works.of(name)), at_present))
+            new = _Book(uid_of(cluster), parts, least, entries.mark(cluster))
             self._books[name] = new
             try:
                 await self._write_parts(cluster, book, new)
-            except BaseException:
+            except BaseException:  # the content of the Secrets is unknown then
                 self._books.pop(name, None)
                 raise
-        await self._outdated.clear(name)
+        await self.outdated.clear(name)
 
     async def _write_parts(self, cluster: Object, before: _Book | None, new: _Book) -> None:
         """Write the parts with touched Works, or all; then the Cluster, which has their number."""
         name, numbers = cluster["metadata"]["name"], set(range(new.parts))
         if before is not None and before.parts == new.parts:
-            numbers = {part_of(work, new.parts) for work in before.touched}
-            new.marks = {
-                work: each
-                for work, each in before.marks.items()
-                if part_of(work, new.parts) not in numbers
-            }
+            numbers = {entries.part_of(work, new.parts) for work in before.touched}
+            marks = before.marks.items()
+            new.marks = {w: m for w, m in marks if entries.part_of(w, new.parts) not in numbers}
         by_part: dict[int, list[Object]] = {number: [] for number in numbers}
-        for work in self._works.of(name):
-            if (number := part_of(work["metadata"]["name"], new.parts)) in numbers:
+        for work in self.works.of(name):
+            if (number := entries.part_of(work["metadata"]["name"], new.parts)) in numbers:
                 by_part[number].append(work)
         changes: _Places = defaultdict(dict)
         for part, works in sorted(by_part.items()):
-            header = self._header(WORKS, cluster, part=part, parts=new.parts)
-            entry = await self._part(header, works, new.marks)
-            if entry and len(works) > 1 and len(entry) > LARGEST_PART and new.parts < MOST_PARTS:
+            header = self._header(entries.WORKS, cluster, part=part, parts=new.parts)
+            entry = await self.in_thread(_entry, header, works, new.marks)
+            is_large = len(works) > 1 and len(entry or b"") > entries.LARGEST_PART
+            if is_large and new.parts < entries.MOST_PARTS:
                 new.parts = new.least = 2 * new.parts
                 new.marks = {}
                 await self._write_parts(cluster, None, new)
                 return
-            changes[place_of(name, part)][works_key(name, new.parts, part)] = entry
-        await self._put(changes)
-        prefix, current = f"works.{name}.", works_prefix(name, new.parts)
-        self._secrets.forget_left_out(name, current)
-        content = encoded(cluster)
-        header = self._header(CLUSTER, cluster, parts=new.parts)
-        head = encode(header, [content]) if content is not None else None
-        await self._secrets.write_bounded(place_of(name, 0), {head_key(name): head})
-        removed: _Places = defaultdict(dict)
-        for number, key in self._secrets:
-            if key.startswith(prefix) and not key.startswith(current):
-                removed[number][key] = None
-        await self._put(removed)
-
-    async def _put(self, places: _Places) -> None:
-        """Write entries; those that do not fit are left out. Raises KubeError."""
-        for number, changes in places.items():
-            await self._secrets.write_bounded(number, changes)
-
-    async def _part(
-        self, header: Header, works: list[Object], marks: dict[str, int]
-    ) -> bytes | None:
-        """Return the entry of one part, None = empty; add the marks of its Works."""
-        contents: list[bytes] = []
-        at_once = 0
-        for work in sorted(works, key=lambda each: each["metadata"]["name"]):
-            if at_once > SLICE_BYTES:
-                at_once = 0
-                await asyncio.sleep(0)
-            content = encoded(work) if is_trimmed(work) is None else None
-            if content is not None:
-                contents.append(content)
-                at_once += len(content)
-                marks[work["metadata"]["name"]] = mark(work)
-        return await self._in_thread(encode, header, contents) if contents else None
+            changes[entries.place_of(name, part)][entries.works_key(name, new.parts, part)] = entry
+        for number, changed in changes.items():
+            await self.secrets.write_bounded(number, changed)
+        prefix, current = f"works.{name}.", entries.works_prefix(name, new.parts)
+        self.secrets.forget_left_out(name, current)
+        content = entries.encoded(cluster)
+        header = self._header(entries.CLUSTER, cluster, parts=new.parts)
+        head = entries.encode(header, [content]) if content is not None else None
+        await self.secrets.write_bounded(entries.place_of(name, 0), {entries.head_key(name): head})
+        await self.secrets.remove_where(
+            lambda key: key.startswith(prefix) and not key.startswith(current)
+        )
 
     def _header(
         self, kind: str, cluster: Object | None = None, part: int = 0, parts: int = 0
     ) -> Header:
-        plain = Header(format=FORMAT, kind=kind, hub=self._hub(), saved=self._now())
+        header = Header(format=entries.FORMAT, kind=kind, hub=self.hub(), saved=self.now())
         if cluster is None:
-            return plain
-        return msgspec.structs.replace(
-            plain,
-            cluster=cluster["metadata"]["name"],
-            uid=uid_of(cluster),
-            template=self._template,
-            part=part,
-            parts=parts,
-        )
+            return header
+        name, uid = cluster["metadata"]["name"], uid_of(cluster)
+        of_cluster = {"cluster": name, "uid": uid, "template": self.template}
+        return msgspec.structs.replace(header, **of_cluster, part=part, parts=parts)
 
     async def _remove(self, name: str) -> None:
         """Remove all of one virtual cluster. Raises KubeError."""
-        await self._secrets.remove(name)
+        await self.secrets.remove(name)
         self._books[name] = _Book("")
-        await self._outdated.clear(name)
+        await self.outdated.clear(name)
 
     def _others(self) -> list[str]:
         """Return the Clusters with entries to remove: those that are not ours, or not served."""
-        for name in [name for name in self._books if name not in self._served]:
+        for name in [name for name in self._books if name not in self.served]:
             del self._books[name]
-        saved = {cluster_of_key(key) for _, key in self._secrets} - {""}
-        return [n for n in saved if n not in self._served or self._clusters.ours(n) is None]
+        saved = {entries.cluster_of_key(key) for _, key in self.secrets} - {""}
+        return [n for n in saved if n not in self.served or self.clusters.ours(n) is None]

@@ -2,11 +2,10 @@
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 from karmada_vc_agent.cluster.hub_clusters import AgentState
 from karmada_vc_agent.cluster.registration import (
@@ -15,23 +14,22 @@ from karmada_vc_agent.cluster.registration import (
     VirtualClusterSources,
 )
 from karmada_vc_agent.cluster.virtual_clusters import NODE_GROUP
-from karmada_vc_agent.config.checks import NAME_PLACEHOLDER, VALUE_PLACEHOLDER
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.discovered.records import (
+    AnySettings,
     Discovered,
     DiscoveredFields,
     DiscoveredRecords,
     DiscoverSettings,
-    Making,
     NodeGroupSettings,
-    making_of_groups,
-    making_of_labels,
+    made,
+    made_of_record,
 )
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.discovery import items_unless_absent
-from karmada_vc_agent.kube.errors import KubeError, NotServedError, UnreachableError
+from karmada_vc_agent.kube.errors import NotServedError
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
@@ -42,8 +40,61 @@ from karmada_vc_agent.runner.parts import Described
 
 _log = logging.getLogger(__name__)
 
+S = TypeVar("S", NodeGroupSettings, DiscoverSettings)
+
+
+class GroupSource(Generic[S]):
+    """Lists what is to be a virtual cluster: subjects, by the name that the settings give them.
+
+    by_label: whether labels of nodes define it. is_synced: whether what is not listed does not
+    exist. changed: emits the name of a virtual cluster.
+    """
+
+    by_label = False
+
+    def __init__(self, host: ApiClient, settings: S) -> None:
+        self.host = host
+        self.settings: S = settings
+        self.subjects: dict[str, str] = {}
+        self.changed: Signal[[str]] = Signal()
+
+    @property
+    def is_synced(self) -> bool:
+        return True
+
+    def use(self, settings: S) -> None:
+        """Use these settings from now on."""
+        before, self.settings = self.subjects, settings
+        self.subjects = {settings.name_of(subject): subject for subject in self.all_subjects()}
+        for name in before | self.subjects:
+            self.changed.emit(name)
+
+    def all_subjects(self) -> Iterable[str]:
+        """Return what is cached, by the settings in use."""
+        raise NotImplementedError
+
+    def get(self, name: str) -> Discovered | None:
+        """Return what a virtual cluster is made of, None if nothing."""
+        raise NotImplementedError
+
+    def text_of(self, subject: str) -> str:
+        """Return the name of a subject in messages: `NodeGroup shop-a`."""
+        raise NotImplementedError
+
+    def object_of(self, subject: str) -> Object | None:
+        """Return the object that events about a subject are recorded on."""
+        raise NotImplementedError
+
+    async def is_deleted(self, name: str, subject: str) -> bool:
+        """Return whether the host has no subject of this name for certain. Raises KubeError."""
+        return name != self.settings.name_of(subject) or not await self.exists(subject)
+
+    async def exists(self, subject: str) -> bool:
+        """Query the host; True where that decides nothing. Raises KubeError."""
+        raise NotImplementedError
+
+
 PATH = f"/apis/{NODE_GROUP.api_version}/nodegroups"
-CHECK_S = 10.0
 _SUCCEEDED, _FAILED = "Succeeded", "Failed"
 """`selectionStatus` of a node that the group has, and of one that has another group or is none."""
 MOST_LABELS = 64
@@ -51,7 +102,7 @@ MOST_LABELS = 64
 
 
 def read_group(
-    group: Object, settings: NodeGroupSettings, members: Container[str] = ()
+    group: Object, settings: NodeGroupSettings, members: frozenset[str] = frozenset()
 ) -> Discovered:
     """Return the virtual cluster that a NodeGroup describes. Source: kubeedge 3.
 
@@ -59,162 +110,114 @@ def read_group(
     where it also selects by labels, for these would select the node all the same.
     """
     subject = group["metadata"]["name"]
-    name = settings.name_template.replace(NAME_PLACEHOLDER, subject)
     labels, names = dig(group, "spec", "matchLabels"), dig(group, "spec", "nodes") or ()
-    lost = _selected(group, _FAILED) if labels is None else ()
-    nodes = tuple(n for n in dict.fromkeys(names) if n not in lost or n not in members)
+    lost = _selected(group, _FAILED) & members if labels is None else ()
+    nodes = tuple(node for node in dict.fromkeys(names) if node not in lost)
     problem = ""
     if labels is not None and not labels:
         problem = "spec.matchLabels is empty, which selects all nodes there are; name a label"
     elif labels is not None and len(labels) > MOST_LABELS:
         problem = f"spec.matchLabels has {len(labels)} labels, of at most {MOST_LABELS}"
+    name = settings.name_of(subject)
     return Discovered(name, subject, labels, nodes, problem)
 
 
+def _members(groups: Iterable[Object]) -> frozenset[str]:
+    return frozenset(node for group in groups for node in _selected(group, _SUCCEEDED))
+
+
 def is_selected(group: Object, settings: NodeGroupSettings) -> bool:
-    """Return whether the settings select a NodeGroup."""
     return settings.selector.matches(labels_of(group))
 
 
 async def groups_of_host(host: ApiClient, settings: NodeGroupSettings) -> list[Discovered]:
     """Return all NodeGroups; none if the host does not serve them. Raises KubeError."""
     groups = await items_unless_absent(host, PATH) or ()
-    members = {node for group in groups for node in _selected(group, _SUCCEEDED)}
-    return [
-        read_group(group, settings, members) for group in groups if is_selected(group, settings)
-    ]
+    members = _members(groups)
+    return [read_group(each, settings, members) for each in groups if is_selected(each, settings)]
 
 
-class NodeGroupDiscovery:
+class NodeGroupDiscovery(GroupSource[NodeGroupSettings]):
     """Watches the NodeGroups, while the settings enable it."""
 
-    source = "nodeGroups"
-    by_label = False
-
     def __init__(self, host: ApiClient, settings: NodeGroupSettings) -> None:
-        self._host = host
-        self._settings = settings
-        self._subjects: dict[str, str] = {}
-        self._members: Counter[str] = Counter()
+        super().__init__(host, settings)
         self._store: Store[Object] = Store(RawCodec())
-        self._reflector = Reflector(host, PATH, self._store.codec, self._store)
-        self.changed: Signal[[str]] = Signal()
+        # KubeEdge may be installed later: what is not served says nothing of the server's time.
+        self._reflector = Reflector(host, PATH, self._store.codec, self._store, is_direct=False)
         self._store.add_handler(self._group_changed)
-        self._switched = asyncio.Event()
+        self._members: frozenset[str] | None = None
+        self._used = asyncio.Event()
 
     def use(self, settings: NodeGroupSettings) -> None:
         """Use these settings from now on."""
-        before, self._settings = self.names(), settings
-        self._subjects = {
-            self._name_of(group["metadata"]["name"]): group["metadata"]["name"]
-            for group in self._store
-        }
-        self._switched.set()
-        for name in dict.fromkeys((*before, *self._subjects)):
-            self.changed.emit(name)
+        super().use(settings)
+        self._used.set()
 
     async def run(self) -> None:
         """Watch them until cancelled, while the settings enable it."""
-        while True:
-            async with asyncio.TaskGroup() as group:
-                watch = group.create_task(self._watch()) if self._settings.enabled else None
-                await self._wait_switched()
-                if watch is not None:
+        async with asyncio.TaskGroup() as group:
+            watch: asyncio.Task[None] | None = None
+            while True:
+                if self.settings.enabled and watch is None:
+                    watch = group.create_task(self._reflector.run())
+                elif not self.settings.enabled and watch is not None:
                     watch.cancel()
-
-    async def _wait_switched(self) -> None:
-        was_enabled = self._settings.enabled
-        while self._settings.enabled == was_enabled:
-            self._switched.clear()
-            await self._switched.wait()
-
-    async def _watch(self) -> None:
-        """Watch them once the host serves them."""
-        waits = False
-        while not await self._is_served():
-            if not waits:
-                _log.warning("Waiting for NodeGroups: the host does not serve them; run KubeEdge")
-                waits = True
-            await asyncio.sleep(CHECK_S)
-        if waits:
-            _log.info("Watching NodeGroups, which the host serves now")
-        await self._reflector.run()
+                    watch = None
+                self._used.clear()
+                await self._used.wait()
 
     @property
     def is_synced(self) -> bool:
-        """Return whether all are listed."""
         return self._reflector.is_synced
 
-    def names(self) -> Iterable[str]:
-        """Return the names of the virtual clusters of all NodeGroups."""
-        return tuple(self._subjects)
+    def all_subjects(self) -> Iterable[str]:
+        return [group["metadata"]["name"] for group in self._store]
 
     def get(self, name: str) -> Discovered | None:
-        """Return the NodeGroup of a virtual cluster, None if there is none."""
-        group = self._store.get("", self._subjects.get(name, ""))
-        if group is None or not is_selected(group, self._settings):
+        group = self._store.get("", self.subjects.get(name, ""))
+        if group is None or not is_selected(group, self.settings):
             return None
-        return read_group(group, self._settings, self._members)
+        if self._members is None:
+            self._members = _members(self._store)
+        return read_group(group, self.settings, self._members)
 
     def text_of(self, subject: str) -> str:
-        """Return the name of a NodeGroup in messages."""
         return f"NodeGroup {subject}"
 
     def object_of(self, subject: str) -> Object | None:
-        """Return the reference of a NodeGroup for events."""
         group = self._store.get("", subject)
         if group is None:
             return None
         metadata = {"name": subject, "uid": group["metadata"].get("uid")}
         return {"apiVersion": NODE_GROUP.api_version, "kind": NODE_GROUP.kind, "metadata": metadata}
 
-    async def is_deleted(self, name: str, subject: str) -> bool:
-        """Query the host; False where it serves NodeGroups no more, which decides nothing."""
-        if name != self._name_of(subject):
-            return True  # it had this name by other settings
+    async def exists(self, subject: str) -> bool:
+        """Query the host; a host that does not serve NodeGroups decides nothing."""
         try:
-            answer = await self._host.get(PATH, {"fieldSelector": f"{NAME_FIELD}={subject}"})
+            answer = await self.host.get(PATH, {"fieldSelector": f"{NAME_FIELD}={subject}"})
         except NotServedError:
-            return False
-        return not any(is_selected(group, self._settings) for group in answer.get("items") or ())
-
-    def _name_of(self, subject: str) -> str:
-        return self._settings.name_template.replace(NAME_PLACEHOLDER, subject)
-
-    async def _is_served(self) -> bool:
-        try:
-            await self._host.get(PATH, {"limit": "1"})
-        except (NotServedError, UnreachableError):
-            return False
-        except KubeError:
-            return True  # the reflector reports the error
-        return True
+            return True
+        return any(is_selected(group, self.settings) for group in answer.get("items") or ())
 
     def _group_changed(self, old: Object | None, new: Object | None) -> None:
-        group = new or old
-        if group is None:
-            return
+        """Emit a group that changed, and those that list a node which it got, or lost."""
+        group = new or old or {}
         subject = group["metadata"]["name"]
-        name = self._name_of(subject)
+        name = self.settings.name_of(subject)
         if new is None:
-            self._subjects.pop(name, None)
+            self.subjects.pop(name, None)
         else:
-            self._subjects[name] = subject
-        if old is None or new is None or _differs(old, new):
+            self.subjects[name] = subject
+        if old is None or new is None or _content(old) != _content(new):
             self.changed.emit(name)
-        self._count_members(_selected(old, _SUCCEEDED), _selected(new, _SUCCEEDED))
-
-    def _count_members(self, before: frozenset[str], after: frozenset[str]) -> None:
-        """Emit the groups that list a node which another group got, or lost."""
-        if before == after:
+        moved = _selected(old, _SUCCEEDED) ^ _selected(new, _SUCCEEDED)
+        if not moved:
             return
-        self._members.update(after)
-        self._members.subtract(before)
-        self._members = +self._members
-        moved = before ^ after
-        for group in self._store:
-            if moved.intersection(_selected(group, _FAILED)):
-                self.changed.emit(self._name_of(group["metadata"]["name"]))
+        self._members = None
+        for each in self._store:
+            if moved & _selected(each, _FAILED):
+                self.changed.emit(self.settings.name_of(each["metadata"]["name"]))
 
 
 def _selected(group: Object | None, status: str) -> frozenset[str]:
@@ -223,13 +226,9 @@ def _selected(group: Object | None, status: str) -> frozenset[str]:
     return frozenset(each["nodeName"] for each in listed if each["selectionStatus"] == status)
 
 
-def _differs(old: Object, new: Object) -> bool:
-    """Return whether more changed than the readiness of nodes, which KubeEdge writes as well."""
-    return (
-        old.get("spec") != new.get("spec")
-        or labels_of(old) != labels_of(new)
-        or _selected(old, _FAILED) != _selected(new, _FAILED)
-    )
+def _content(group: Object) -> tuple[object, ...]:
+    """Return all that counts, without the readiness of nodes, which KubeEdge writes as well."""
+    return group.get("spec"), labels_of(group), _selected(group, _FAILED)
 
 
 _PATH = "/api/v1/nodes"
@@ -244,68 +243,43 @@ async def values_of_host(host: ApiClient, settings: DiscoverSettings) -> list[Di
 
 
 def _discovered(settings: DiscoverSettings, value: str) -> Discovered:
-    name = settings.name_template.replace(VALUE_PLACEHOLDER, value)
-    return Discovered(name, value, {settings.node_label: value})
+    return Discovered(settings.name_of(value), value, {settings.node_label: value})
 
 
-class NodeLabelDiscovery:
+class NodeLabelDiscovery(GroupSource[DiscoverSettings]):
     """Watches the values that nodes have; controllers wait for the list of nodes."""
 
-    source = "discover"
     by_label = True
-    is_synced = True
 
     def __init__(self, host: ApiClient, nodes: Store[Node], settings: DiscoverSettings) -> None:
-        self._host = host
+        super().__init__(host, settings)
         self._nodes = nodes
-        self._settings = settings
         self._by_node: dict[str, str] = {}
-        self._values: dict[str, str] = {}
-        self.changed: Signal[[str]] = Signal()
         nodes.add_handler(self._node_changed)
 
-    def use(self, settings: DiscoverSettings) -> None:
-        """Use these settings from now on."""
-        before, self._settings = self.names(), settings
+    def all_subjects(self) -> Iterable[str]:
+        key = self.settings.node_label
         labels = {node.metadata.name: node.metadata.labels for node in self._nodes}
-        self._by_node = {name: own[self._key] for name, own in labels.items() if self._key in own}
-        self._values = {self._name_of(value): value for value in self._by_node.values()}
-        for name in dict.fromkeys((*before, *self._values)):
-            self.changed.emit(name)
-
-    @property
-    def _key(self) -> str:
-        return self._settings.node_label
-
-    def _name_of(self, value: str) -> str:
-        return self._settings.name_template.replace(VALUE_PLACEHOLDER, value)
-
-    def names(self) -> Iterable[str]:
-        """Return the names of the virtual clusters of all values."""
-        return tuple(self._values)
+        self._by_node = {name: own[key] for name, own in labels.items() if key in own}
+        return self._by_node.values()
 
     def get(self, name: str) -> Discovered | None:
-        """Return the value that a virtual cluster is named after, None if no node has it."""
-        value = self._values.get(name)
-        return _discovered(self._settings, value) if value is not None else None
+        value = self.subjects.get(name)
+        return _discovered(self.settings, value) if value is not None else None
 
     def text_of(self, subject: str) -> str:
-        """Return the name of a value in messages."""
-        return f"node label {self._key}={subject}"
+        return f"node label {self.settings.node_label}={subject}"
 
     def object_of(self, subject: str) -> Object | None:
-        """Return the reference of the first node with a value, for events."""
+        """Return the reference of the first node with a value."""
         name = min((name for name, value in self._by_node.items() if value == subject), default="")
         # Events about nodes name them by name in uid, too: so `kubectl describe` finds them.
         metadata = {"name": name, "uid": name}
         return {"apiVersion": "v1", "kind": "Node", "metadata": metadata} if name else None
 
-    async def is_deleted(self, name: str, subject: str) -> bool:
-        """Return whether no node of the host has the value."""
-        if name != self._name_of(subject):
-            return True  # it had this name by other settings
-        query = {"labelSelector": f"{self._key}={subject}", "limit": "1"}
-        return not (await self._host.get(_PATH, query)).get("items")
+    async def exists(self, subject: str) -> bool:
+        query = {"labelSelector": f"{self.settings.node_label}={subject}", "limit": "1"}
+        return bool((await self.host.get(_PATH, query)).get("items"))
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         node = new or old
@@ -313,21 +287,18 @@ class NodeLabelDiscovery:
             return
         # Not compared with `old`: after a write of ours that is what we were answered.
         before = self._by_node.pop(node.metadata.name, None)
-        after = new.metadata.labels.get(self._key) if new is not None else None
+        after = new.metadata.labels.get(self.settings.node_label) if new is not None else None
         if after is not None:
             self._by_node[node.metadata.name] = after
         for value in (each for each in (before, after) if each is not None and before != after):
-            name, is_there = self._name_of(value), value in self._by_node.values()
-            if is_there == (name in self._values):
+            name, is_there = self.settings.name_of(value), value in self._by_node.values()
+            if is_there == (name in self.subjects):
                 continue
             if is_there:
-                self._values[name] = value
+                self.subjects[name] = value
             else:
-                del self._values[name]
+                del self.subjects[name]
             self.changed.emit(name)
-
-
-NODE_GROUPS, DISCOVER = "nodeGroups", "discover"
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,18 +310,15 @@ class DiscoveryStart:
     reads: ClassVar = "list NodeGroups on the host"
 
     async def read(self, host: ApiClient, live: LiveSettings, state: AgentState) -> None:
-        """Fill the sources with what was served when the agent ended. Raises KubeError.
-
-        So that nothing counts as deleted before it is watched.
-        """
-        groups = live.config.of(DiscoveredFields).node_groups
-        listed = await groups_of_host(host, groups) if groups.enabled else ()
-        making = making_of_groups(live.config)
-        self.node_groups.replace_all(
-            _recorded(DiscoveredRecords(state, NODE_GROUPS), listed, making)
-        )
-        making = making_of_labels(live.config)
-        self.labels.replace_all(_recorded(DiscoveredRecords(state, DISCOVER), (), making))
+        """Fill the sources with what was served, or it counts as deleted. Raises KubeError."""
+        own = live.config.of(DiscoveredFields)
+        groups = await groups_of_host(host, own.node_groups) if own.node_groups.enabled else []
+        for source, settings, listed in (
+            (self.node_groups, own.node_groups, groups),
+            (self.labels, own.discover, []),
+        ):
+            records = DiscoveredRecords(state, settings.source)
+            source.replace_all(_recorded(live.config, settings, records, listed))
 
 
 def start(sources: VirtualClusterSources, _: AgentConfig) -> DiscoveryStart:
@@ -363,28 +331,31 @@ async def describe(host: ApiClient, config: AgentConfig) -> Described:
     own = config.of(DiscoveredFields)
     groups = await groups_of_host(host, own.node_groups) if own.node_groups.is_used else []
     values = await values_of_host(host, own.discover) if own.discover.is_used else []
-    made = (*_made(groups, making_of_groups(config)), *_made(values, making_of_labels(config)))
-    return Described(frozenset(key for each in groups for key in each.labels or {}), made)
-
-
-def _made(discovered: Iterable[Discovered], making: Making) -> Iterator[VirtualCluster]:
-    """Yield those that can be served; the agent reports the problems of the others."""
-    for each in discovered:
-        with suppress(ValueError):
-            yield making.of(each)
+    vcs: list[VirtualCluster] = []
+    for settings, discovered in ((own.node_groups, groups), (own.discover, values)):
+        for each in discovered:
+            with suppress(ValueError):  # the agent reports the problems of the others
+                vcs.append(made(config, settings, each))
+    return Described(frozenset(key for each in groups for key in each.labels or {}), vcs)
 
 
 def _recorded(
-    records: DiscoveredRecords, listed: Iterable[Discovered], making: Making
-) -> Iterable[VirtualCluster]:
+    config: AgentConfig,
+    settings: AnySettings,
+    records: DiscoveredRecords,
+    listed: Iterable[Discovered],
+) -> Iterator[VirtualCluster]:
     by_name = {each.name: each for each in listed}
     for name in records:
         record = records.of(name)
-        if record is None or not (making.is_on or record.is_draining):
+        if record is None or not (settings.is_used or record.is_draining):
             continue
         try:
             current = by_name.get(name)
-            yield making.of(current) if current else making.of_record(name, record)
+            if current is not None:
+                yield made(config, settings, current)
+            else:
+                yield made_of_record(config, settings, name, record)
         except ValueError as error:
             extra = {"virtual_cluster": name, "reason": str(error)}
             _log.warning("Not serving a discovered virtual cluster", extra=extra)

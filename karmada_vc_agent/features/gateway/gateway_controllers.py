@@ -372,7 +372,7 @@ def setup_cluster_access(parts: Parts) -> ControllerSpec[str]:
     """Declare the controller; off, it takes back what it published before."""
     common, vcs = parts.common, parts.common.virtual_clusters
     access = common.part(ClusterAccess)
-    access.on_probed = parts.collector.endpoint_probed
+    access.on_probed = parts.collector.endpoints.__setitem__
     is_on = access.is_on
     sources = [Enqueues(common.stores.clusters.store.add_handler, partial(_keys, vcs, _name_of))]
     if is_on and (roles := access.roles()) is not None:

@@ -115,7 +115,9 @@ class HostState:
         self._served_kinds = ServedKinds(host, self.discovery, lambda _: None)
         self.contexts = TranslationContexts(
             self.settings,
-            self,
+            self.membership,
+            self.claims,
+            self.addresses,
             lambda _cluster, _work: False,
             lambda _work: None,
             self.discovery,

@@ -1,4 +1,4 @@
-"""WaitingWrites: what is between `Serving` and the first write is said, once."""
+"""What is between `Serving` and the first write is named."""
 
 import asyncio
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ from karmada_vc_agent.kube.controller import (
     Requeue,
     WorkQueue,
 )
-from karmada_vc_agent.runner.service import ALL, LATE_S, LOOK_S, WaitingWrites
+from karmada_vc_agent.runner.service import ALL, LATE_S, why_not_written
 from karmada_vc_agent.work.works import WorkKey
 from tests.fakes import objects
 from tests.fakes.world import HOST_UID, World
@@ -43,13 +43,12 @@ class Scene:
         clusters = HubClusters(
             world.clusters.store, HOST_UID, world.virtual_clusters, judgements=self.judgements
         )
-        common: Any = SimpleNamespace(
+        self.common: Any = SimpleNamespace(
             virtual_clusters=world.virtual_clusters,
             stores=SimpleNamespace(clusters=clusters),
             judgements=self.judgements,
             lead=SimpleNamespace(is_certain=lambda: self.is_leading),
         )
-        self.waiting = WaitingWrites(common, world.works, self.controller)
 
     async def _reconcile(self, _: WorkKey) -> Requeue | None:
         if self.error is not None:
@@ -59,10 +58,8 @@ class Scene:
     def judge(self, http_status: int | None) -> None:
         self.judgements.judge("branch-a", observed_ready(http_status))
 
-    def reasons(self, looks: int = 2) -> dict[str, str]:
-        for _ in range(looks):
-            self.waiting.look()
-        return self.waiting.reasons
+    def reasons(self) -> dict[str, str]:
+        return dict(why_not_written(self.common, self.world.works, self.controller))
 
 
 @pytest.fixture
@@ -70,16 +67,11 @@ async def scene(world: World) -> Scene:
     return Scene(world)
 
 
-async def test_host_that_no_probe_reached_is_named_once(
-    scene: Scene, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert scene.reasons(1) == {}, "it may be about to end"
+async def test_host_that_no_probe_reached_is_named(scene: Scene) -> None:
     why = "the Cluster is not judged Ready yet: no probe of the host has ended"
-    assert scene.reasons(5) == {"branch-a": why}
+    assert scene.reasons() == {"branch-a": why}
     scene.judge(200)
-    assert scene.reasons(2) == {}
-    said = [(each.message, each.__dict__["virtual_cluster"]) for each in caplog.records]
-    assert said == [("Writing no Works", "branch-a"), ("Writing Works", "branch-a")]
+    assert scene.reasons() == {}
 
 
 async def test_host_that_is_judged_not_ready_is_named_with_the_reason(scene: Scene) -> None:
@@ -106,12 +98,11 @@ async def test_what_no_work_passes_is_named_although_nothing_logs_it(scene: Scen
     scene.judge(200)
     scene.error = NotReadyError("the hub has not told its Clusters yet")
     scene.controller.queue.add(KEY)
-    tasks = [asyncio.ensure_future(each()) for each in (scene.controller.run, scene.waiting.run)]
-    await asyncio.sleep(4 * LOOK_S)
-    assert scene.waiting.reasons == {ALL: "the hub has not told its Clusters yet"}
+    running = asyncio.ensure_future(scene.controller.run())
+    await asyncio.sleep(1.0)
+    assert scene.reasons() == {ALL: "the hub has not told its Clusters yet"}
     scene.error = None
     await asyncio.sleep(40.0)
-    assert scene.waiting.reasons == {}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    assert scene.reasons() == {}
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

@@ -503,4 +503,6 @@ def test_kinds_inside_an_edge_application_have_the_scope_that_the_host_serves(
 
 def test_groups_with_guards_are_not_unknown_ones() -> None:
     missing = {kind.group for kind in BY_KIND} - NAMED_GROUPS
-    assert missing == set(), "Strict refuses their kinds; add them to groups_inside of kind_policy.yaml"
+    assert missing == set(), (
+        "Strict refuses their kinds; add them to groups_inside of kind_policy.yaml"
+    )

@@ -167,16 +167,10 @@ async def test_hub_that_never_served_clusters_is_no_karmada(scene: Scene) -> Non
             await presence_of(hub, scene).check(HOST_UID)
 
 
-@pytest.mark.parametrize("evidence", ["checkpoint", "record", "checkpoint without a record"])
-async def test_hub_that_served_clusters_before_is_waited_for(scene: Scene, evidence: str) -> None:
-    if evidence.startswith("checkpoint"):
-        await scene.write()
-        if "without" in evidence:
-            scene.host.remove("/api/v1/namespaces/agents/configmaps/agent-state")
-    else:
-        state = AgentState(scene.client, "agents", "agent")
-        await state.load()
-        await state.remember("branch-a", ClusterRecord("uid-branch-a", "settings"))
+async def test_hub_that_served_clusters_before_is_waited_for(scene: Scene) -> None:
+    state = AgentState(scene.client, "agents", "agent")
+    await state.load()
+    await state.remember("branch-a", ClusterRecord("uid-branch-a", "settings"))
     async with FakeApiServer(served.HUB) as hub:
         hub.answer(NOT_SERVED, 404, path=CLUSTERS_PATH, times=1_000_000)
         presence = presence_of(hub, scene)

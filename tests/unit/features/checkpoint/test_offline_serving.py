@@ -173,14 +173,14 @@ async def test_works_of_another_cluster_are_refused(tasks: list[asyncio.Task[Non
     hub.clusters.replace_all([cluster(uid="another")], "50")
     await asyncio.sleep(LONG_S)
     assert hub.names() == ["a"]
-    assert hub.offline.refusals["a"].reason is Reason.CLUSTER
+    assert hub.offline.saved.refusals["a"].reason is Reason.CLUSTER
 
 
 async def test_another_hub_takes_it_away(tasks: list[asyncio.Task[None]]) -> None:
     hub = await start(tasks)
     hub.offline.hub_identified("hub-2")
     assert hub.clusters.get("", "a") is None
-    assert hub.offline.refusals["a"].reason is Reason.HUB
+    assert hub.offline.saved.refusals["a"].reason is Reason.HUB
     assert hub.offline.is_fencing, "nothing is written to a hub that has told nothing"
 
 

@@ -178,8 +178,8 @@ async def test_nothing_is_written_at_rest_but_the_contact_now_and_then(scene: Sc
             break
     scene.patches()
     clock = asyncio.get_running_loop().time
-    scene.writer._clock = clock
-    scene.writer._contact_at = clock()
+    scene.writer.clock = clock
+    scene.writer.contact_at = clock()
     scene.host.requests.clear()
     for hour in range(6):
         scene.time = f"2026-05-02T1{hour}:00:00Z"
@@ -220,7 +220,7 @@ async def test_secret_deleted_or_restored_by_hand_is_written_again(scene: Scene)
     await scene.writer.strike("branch-a", "two")
     scene.host.change(path, data=old)
     scene.host.remove(f"{SECRETS}/agent-checkpoint-{place_of('branch-b', 0)}")
-    scene.writer._contact_at = float("-inf")  # it is time for it
+    scene.writer.contact_at = float("-inf")  # it is time for it
     await scene.write()
     await scene.write()
     assert scene.names() == ["one"]

@@ -34,7 +34,7 @@ async def test_a_hub_that_answered_between_reading_and_serving_is_taken_note_of(
     checkpoint = Checkpoint(secrets, saved, outdated, is_hub_away=True)
     common = replace(world.common, provided=(checkpoint,), hub_uid=lambda: "hub-2")
     parts = Parts(common, FEATURES)
-    assert parts.common.part(CheckpointParts).offline.refusals["a"].reason is Reason.HUB
+    assert parts.common.part(CheckpointParts).offline.saved.refusals["a"].reason is Reason.HUB
 
 
 def forbidden(*, by_rbac: bool) -> ForbiddenError:
@@ -88,9 +88,9 @@ async def test_who_was_deleted_on_the_hub_has_no_age(world: World) -> None:
         CheckpointParts
     )
     world.register("branch-a")
-    parts._clusters.store.replace_all([world.hub.live(f"{CLUSTERS_PATH}/branch-a")], "100")
+    parts.writer.clusters.store.replace_all([world.hub.live(f"{CLUSTERS_PATH}/branch-a")], "100")
     assert [sample.labels for sample in parts.samples()] == [("branch-a",)]
-    parts._clusters.store.replace_all([], "101")
+    parts.writer.clusters.store.replace_all([], "101")
     assert list(parts.samples()) == []
 
 

@@ -30,15 +30,15 @@ async def start(scene: Scene, *, is_continued: bool = True) -> Checkpoint:
 
 async def test_it_is_kept_by_default(scene: Scene) -> None:
     assert is_kept(CONFIG())
-    assert (await start(scene)).is_usable
+    assert (await start(scene)).saved.clusters
 
 
 async def test_what_another_leader_did_not_keep_up_to_date_is_not_served(scene: Scene) -> None:
     found = await start(scene, is_continued=False)
-    assert not found.is_usable
+    assert not found.saved.clusters
     assert found.saved.refusals["branch-a"].reason is Reason.OUTDATED
     # Nor by the next one, until it was written.
-    assert not (await start(scene)).is_usable
+    assert not (await start(scene)).saved.clusters
     assert found.outdated.names() == {EVERYTHING}
 
 
@@ -47,6 +47,6 @@ async def test_without_rights_there_is_nothing_to_serve_yet(scene: Scene) -> Non
         path = f"{SECRETS}/agent-checkpoint-{number}"
         scene.host.fail(403, "Forbidden", method="GET", path=path)
     found = await start(scene)
-    assert not found.is_usable
+    assert not found.saved.clusters
     await found.secrets.settle()
     assert found.secrets.surprises, "all of them are read once they may be"

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.features.checkpoint import reader
 from karmada_vc_agent.features.checkpoint.entries import (
     CLUSTER,
     CONTACT,
@@ -17,7 +16,6 @@ from karmada_vc_agent.features.checkpoint.entries import (
     WORKS,
     Reason,
     UnusableError,
-    cluster_of_key,
     head_key,
     identity,
     works_key,
@@ -187,22 +185,3 @@ def test_a_refusal_later_counts() -> None:
     saved = read([secret()], expected())
     saved.refuse("a", UnusableError(Reason.CLUSTER, "the hub says otherwise"))
     _assert_nothing_of_a(saved)
-
-
-def test_entries_are_dropped_without_a_look_at_those_of_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    names = [f"branch-{number}" for number in range(100)]
-    entries = {works_key(name, 2, part): b"" for name in names for part in range(2)}
-    saved, looks = Saved(dict.fromkeys(map(head_key, names), b"") | entries), 0
-
-    def cluster_of(key: str) -> str:
-        nonlocal looks
-        looks += 1
-        return cluster_of_key(key)
-
-    monkeypatch.setattr(reader, "cluster_of_key", cluster_of)
-    for name in names:
-        saved.forget(name)
-    assert not saved.entries
-    assert looks <= 300

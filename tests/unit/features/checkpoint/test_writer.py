@@ -116,7 +116,7 @@ async def test_parts_blocked_by_outdated_ones_are_written_then(
     await scene.write()
     monkeypatch.setattr(entries, "WORKS_A_PART", 5)
     scene.work("work-10")
-    scene.writer._contact_at = float("-inf")
+    scene.writer.contact_at = float("-inf")
     await scene.write()
     await scene.write()
     assert len(scene.names()) == 11
@@ -398,8 +398,8 @@ async def test_what_does_not_fit_is_reported_also_while_it_is_tried_again(
         made: bytes = make(*parts)
         return made
 
-    monkeypatch.setattr(scene.writer, "_in_thread", encode)
-    scene.writer._contact_at = float("-inf")
+    monkeypatch.setattr(scene.writer, "in_thread", encode)
+    scene.writer.contact_at = float("-inf")
     await scene.write()
     await scene.write()
     assert set(reported) == {frozenset({"branch-a"})}

@@ -1,6 +1,5 @@
 """Fake hub and host, and a controller of what a test says is discovered."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pytest
@@ -8,15 +7,15 @@ import pytest
 from karmada_vc_agent.cluster.hub_clusters import AgentState
 from karmada_vc_agent.cluster.registration import Origins, VirtualClusterSources
 from karmada_vc_agent.config.decoding import ConfigError
-from karmada_vc_agent.config.settings import AgentConfig, SourceSettings
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.features.discovered.discovery import GroupSource
 from karmada_vc_agent.features.discovered.feature import DiscoveryController
 from karmada_vc_agent.features.discovered.records import (
     Discovered,
     DiscoveredRecord,
     DiscoveredRecords,
-    Making,
+    NodeGroupSettings,
 )
-from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.quantity import Duration
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -28,20 +27,29 @@ SOURCE = "nodeGroups"
 GRACE_S = 60.0
 
 
-class FakeDiscovery:
-    """What a test says is discovered."""
+class FakeSettings(NodeGroupSettings, frozen=True):
+    limit: int = 0  # type: ignore[misc] # that of values of a label
 
-    source = SOURCE
-    by_label = False
+
+class FakeDiscovery(GroupSource[NodeGroupSettings]):
+    """What a test says is discovered. following: has the settings."""
+
     is_synced = True
 
-    def __init__(self) -> None:
+    def __init__(self, following: "Following") -> None:
+        self.following = following
         self.listed: dict[str, Discovered] = {}
         self.is_absent = True
-        self.changed: Signal[[str]] = Signal()
 
-    def names(self) -> Iterable[str]:
-        return tuple(self.listed)
+    @property
+    def settings(self) -> NodeGroupSettings:  # type: ignore[override] # it changes in tests
+        following = self.following
+        return FakeSettings(
+            enabled=following.is_on,
+            grace_period=Duration(GRACE_S),
+            drain=following.drains,
+            limit=following.limit,
+        )
 
     def get(self, name: str) -> Discovered | None:
         return self.listed.get(name)
@@ -76,7 +84,7 @@ class Following:
         self.file = sources.add("the settings file")
         self.source = sources.add("a NodeGroup")
         self.source_of_labels = sources.add("a node label")
-        self.findings = FakeDiscovery()
+        self.findings = FakeDiscovery(self)
         self.origins = Origins()
         self.state = AgentState(world.host_client, "agents", "karmada-vc-agent")
         self.records = DiscoveredRecords(self.state, SOURCE)
@@ -94,19 +102,15 @@ class Following:
             self.findings,
             self.source,
             self.records,
-            self._making,
+            lambda: AgentConfig(agent_namespace="agents"),
             removal=removal,
             origins=self.origins,
             check=self._check,
             stays_away=self.away.__contains__,
             is_in_doubt=lambda: world.host_client.history.is_in_doubt,
-            warn=lambda about, _reason, text: self.warned.append((about["metadata"]["name"], text)),
+            warn=lambda about, text: self.warned.append((about["metadata"]["name"], text)),
             wall_clock=lambda: self.now,
         )
-
-    def _making(self) -> Making:
-        common = SourceSettings(grace_period=Duration(GRACE_S), drain=self.drains)
-        return Making(AgentConfig(agent_namespace="agents"), common, self.limit, self.is_on)
 
     async def begin(self) -> "Following":
         self.world.host.seed(objects.namespace("agents"))

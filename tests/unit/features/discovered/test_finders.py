@@ -78,13 +78,13 @@ GOT, FAILED = "Succeeded", "Failed"
 @pytest.mark.parametrize(
     ("status", "members", "expected"),
     [
-        (FAILED, {"n1"}, ("n2",)),
-        (FAILED, set(), ("n1", "n2")),  # as of a node that is not there yet
-        (GOT, {"n1"}, ("n1", "n2")),
+        (FAILED, frozenset(("n1",)), ("n2",)),
+        (FAILED, frozenset(), ("n1", "n2")),  # as of a node that is not there yet
+        (GOT, frozenset(("n1",)), ("n1", "n2")),
     ],
 )
 def test_node_that_another_group_has_is_not_of_this_one(
-    status: str, members: set[str], expected: tuple[str, ...]
+    status: str, members: frozenset[str], expected: tuple[str, ...]
 ) -> None:
     listing = having("a", member("n1", status), nodes=["n1", "n2"])
     assert read_group(listing, NodeGroupSettings(), members).nodes == expected
@@ -161,7 +161,7 @@ def test_values_come_with_their_first_node_and_go_with_their_last(world: World) 
     settings = DiscoverSettings(node_label="branch", name_template="shop-{value}")
     nodes.apply(node("n0", branch="z"))
     discovery = NodeLabelDiscovery(world.host_client, nodes, settings)
-    assert list(discovery.names()) == ["shop-z"]
+    assert list(discovery.subjects) == ["shop-z"]
     changed: list[str] = []
     discovery.changed.subscribe(changed.append)
     nodes.apply(node("n1", branch="a"))
@@ -195,9 +195,9 @@ def test_an_empty_value_is_one_as_well_so_that_it_is_refused_with_a_reason(world
     nodes: Store[Node] = Store(CODEC)
     discovery = NodeLabelDiscovery(world.host_client, nodes, DiscoverSettings(node_label="branch"))
     nodes.apply(node("n1", branch=""))
-    assert list(discovery.names()) == [""]
+    assert list(discovery.subjects) == [""]
     nodes.apply(node("n1", 2))
-    assert list(discovery.names()) == []
+    assert list(discovery.subjects) == []
 
 
 def test_other_label_and_template_find_others_at_once(world: World) -> None:
@@ -209,17 +209,17 @@ def test_other_label_and_template_find_others_at_once(world: World) -> None:
     discovery.changed.subscribe(changed.append)
     discovery.use(DiscoverSettings(node_label="branch", name_template="of-{value}"))
     assert set(changed) == {"a", "b", "of-a", "of-b"}
-    assert set(discovery.names()) == {"of-a", "of-b"}
+    assert set(discovery.subjects) == {"of-a", "of-b"}
     assert discovery.get("a") is None
     discovery.use(DiscoverSettings(node_label="shop"))
-    assert list(discovery.names()) == ["x"]
+    assert list(discovery.subjects) == ["x"]
     nodes.apply(node("n2", 2, branch="b", shop="x"))
     nodes.remove(node("n1", branch="a", shop="x"))
     assert discovery.get("x") == Discovered("x", "x", {"shop": "x"})
     discovery.use(DiscoverSettings())
-    assert list(discovery.names()) == []
+    assert list(discovery.subjects) == []
     nodes.apply(node("n3", shop="y"))
-    assert list(discovery.names()) == []
+    assert list(discovery.subjects) == []
 
 
 @pytest.fixture
@@ -250,6 +250,6 @@ async def test_groups_are_followed_while_the_settings_enable_them(edge: FakeApiS
     await asyncio.sleep(1)
     edge.seed(HEAD | group("b"))
     await asyncio.sleep(30)
-    assert list(discovery.names()) == ["a"], "nobody watches"
+    assert list(discovery.subjects) == ["a"], "nobody watches"
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

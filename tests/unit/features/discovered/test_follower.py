@@ -7,13 +7,14 @@ from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.registration import LiveSettings, Origin
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import CONFIG
+from karmada_vc_agent.features.discovered import feature
 from karmada_vc_agent.features.discovered.discovery import DiscoveryStart
-from karmada_vc_agent.features.discovered.feature import RECHECK_S, STEP_S, SYNC_S, WARN_AGAIN_S
+from karmada_vc_agent.features.discovered.feature import RECHECK_S, STEP_S, SYNC_S
 from karmada_vc_agent.features.discovered.records import (
     MOST_NODES,
     DiscoveredRecord,
-    Making,
     NodeGroupSettings,
+    made_of_record,
 )
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.errors import ApiError, UnreachableError
@@ -55,9 +56,6 @@ async def test_bad_name_is_reported_once_and_not_shortened(following: Following)
     assert about == "of-branch.a"
     assert '"branch.a" is not a valid Cluster name' in text
     assert [source for source, _ in following.origins.refused] == ["nodeGroups"]
-    following.now += WARN_AGAIN_S + 1
-    await following.reconcile("branch.a")
-    assert len(following.warned) == 2, "events do not last"
     assert await following.lose("branch.a") is None
     assert following.origins.refused == {}
 
@@ -274,15 +272,15 @@ async def test_too_many_names_are_remembered_by_the_label_that_nodes_were_given(
     record = following.record()
     assert record is not None
     assert (record.labels, record.nodes) == ({}, ()), "not by a part of what selects them"
-    vc = Making(AgentConfig(agent_namespace="agents")).of_record("branch-a", record)
+    config = AgentConfig(agent_namespace="agents")
+    vc = made_of_record(config, NodeGroupSettings(), "branch-a", record)
     assert vc.selects("any", {MEMBERSHIP_LABEL: "branch-a"})
 
 
 def test_general_settings_are_defaults_of_discovered_ones() -> None:
     config = AgentConfig(agent_namespace="agents", cluster_region="south")
-    assert (
-        Making(config).of_record("a", DiscoveredRecord("", "a", {"branch": "a"})).region == "south"
-    )
+    record = DiscoveredRecord("", "a", {"branch": "a"})
+    assert made_of_record(config, NodeGroupSettings(), "a", record).region == "south"
 
 
 async def test_switched_off_discovery_serves_no_more_and_removes_nothing(
@@ -330,7 +328,7 @@ async def test_one_removed_while_off_that_cannot_be_served_stays(
     draining.is_on = False
     await draining.lose()
     draining.is_on = True
-    monkeypatch.setattr(Making, "of_record", fail)
+    monkeypatch.setattr(feature, "made_of_record", fail)
     with pytest.raises(RetryError, match="no such profile"):
         await draining.reconcile()
     assert draining.served == set()

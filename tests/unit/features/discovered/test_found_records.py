@@ -29,7 +29,7 @@ async def test_record_outlives_the_process(client: ApiClient, state: AgentState)
     assert later.clusters() == {}
     await records.drop("shop-a")
     await records.drop("shop-a")
-    assert len(records) == 0
+    assert list(records) == []
 
 
 async def test_each_source_sees_its_own_only(state: AgentState) -> None:
