@@ -43,7 +43,7 @@ class PluginError(Exception):
     """The plugin cannot be run, failed, or gave nothing."""
 
 
-class _Status(msgspec.Struct, rename="camel"):
+class _ExecStatus(msgspec.Struct, rename="camel"):
     token: str | None = None
     client_certificate_data: str | None = None
     client_key_data: str | None = None
@@ -52,10 +52,10 @@ class _Status(msgspec.Struct, rename="camel"):
 
 class _ExecCredential(msgspec.Struct, rename="camel"):
     api_version: str
-    status: _Status | None = None
+    status: _ExecStatus | None = None
 
 
-def run_plugin(spec: Mapping[str, Any], cluster: Mapping[str, Any], folder: Path) -> _Status:
+def run_plugin(spec: Mapping[str, Any], cluster: Mapping[str, Any], folder: Path) -> _ExecStatus:
     """Run a plugin once; it is ended, with all that it started, when its time is over.
 
     spec: the `exec` of the user in a kubeconfig. cluster: what the plugin gets about the cluster,
@@ -77,7 +77,7 @@ def run_plugin(spec: Mapping[str, Any], cluster: Mapping[str, Any], folder: Path
     if answer.api_version != version:
         text = f"its plugin answered with apiVersion {answer.api_version}, requested {version}"
         raise PluginError(text)
-    status = answer.status or _Status()
+    status = answer.status or _ExecStatus()
     chain, key = status.client_certificate_data, status.client_key_data
     if bool(chain) != bool(key) or not (status.token or chain):
         problem = (
@@ -161,7 +161,7 @@ class ExecUser:
     wall_clock: Unix time.
     """
 
-    def __init__(self, given: _Status, wall_clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, given: _ExecStatus, wall_clock: Callable[[], float] = time.time) -> None:
         self._now = wall_clock
         self.token = given.token
         self.certificate: tuple[bytes, bytes] | None = None

@@ -133,6 +133,9 @@ class HostState:
             Reflector(host, secrets, raw, self.secrets, ours),
             Reflector(host, ROLES_PATH, raw, self.roles, {"labelSelector": CLUSTER_LABEL}),
         )
+        self._subscribe()
+
+    def _subscribe(self) -> None:
         self.membership.changed.subscribe(self._facts_changed)
         self.virtual_clusters.changed.subscribe(self._facts_changed)
         self.virtual_clusters.changed.subscribe(self._registry_changed)
