@@ -15,7 +15,7 @@ from karmada_vc_agent.kube import exec_credentials
 from karmada_vc_agent.kube.exec_credentials import (
     ExecUser,
     PluginError,
-    _Status,
+    _ExecStatus,
     run_plugin,
 )
 from karmada_vc_agent.kube.kubeconfig import CredentialsFollower, read_kubeconfig
@@ -53,7 +53,7 @@ class Program:
         self.gives(**pair, **status)
         return chain
 
-    def run(self, **spec: Any) -> _Status:
+    def run(self, **spec: Any) -> _ExecStatus:
         return run_plugin(
             {"apiVersion": VERSION, "command": "./plugin", "interactiveMode": "Never"} | spec,
             {"server": "https://hub.example:6443", "certificate-authority-data": "Q0E="},
