@@ -78,23 +78,25 @@ def differences(old: Object, new: Object) -> list[str]:
         if is_secret and path.startswith((".data", ".stringData")):
             lines.append(f"{path}: changed (not shown)")
         elif len(was) == len(becomes) == 1 and not isinstance(after.get(path), list):
-            lines.append(f"{path}: {was[0]} -> {becomes[0]}")
+            lines.append(f"{path}: {_short(was[0])} -> {_short(becomes[0])}")
         else:
-            removed = [f"  - {each}" for each in was if each not in becomes]
-            added = [f"  + {each}" for each in becomes if each not in was]
+            removed = [f"  - {_short(each)}" for each in was if each not in becomes]
+            added = [f"  + {_short(each)}" for each in becomes if each not in was]
             lines += [f"{path}:", *removed, *added]
     return lines
 
 
 def _texts(value: Any) -> list[str]:
-    """Return a line for each item of a list and each line of a text, cut to what one can read."""
+    """Return a line for each item of a list and each line of a text."""
     if isinstance(value, str) and "\n" in value:
-        texts = value.splitlines()
-    elif isinstance(value, list) and value:
-        texts = [each if isinstance(each, str) else _item(each) for each in value]
-    else:
-        texts = ["absent" if value is None else json.dumps(value)]
-    return [text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..." for text in texts]
+        return value.splitlines()
+    if isinstance(value, list) and value:
+        return [each if isinstance(each, str) else _item(each) for each in value]
+    return ["absent" if value is None else json.dumps(value)]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _item(item: Any) -> str:

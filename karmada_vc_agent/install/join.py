@@ -24,7 +24,7 @@ from karmada_vc_agent.access.rights import (
 from karmada_vc_agent.cluster.hub_clusters import host_id
 from karmada_vc_agent.commands import shared
 from karmada_vc_agent.commands.shared import CommandError, one_line_errors
-from karmada_vc_agent.config.checks import cluster_name_problem
+from karmada_vc_agent.config.checks import cluster_name_problem, is_dns_name
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
@@ -297,13 +297,11 @@ def _misspelt(options: dict[str, Any], names: tuple[str, ...]) -> Problems:
     for index, name in enumerate(names):
         yield cluster_name_problem(name), "--name", cluster_name_problem(name) or ""
         yield name in names[:index], "--name", f'"{name}" is given twice'
-    for option, texts in (
-        ("--scheduler", options["schedulers"]),
-        ("--approve-api-group", options["api_groups"]),
-        ("--image", (options["image"] or IMAGE,)),
-    ):
-        for text in texts:
-            yield not text or " " in text, option, f'"{text}" is empty or has a space'
+    texts = [("--scheduler", each) for each in options["schedulers"]]
+    for option, text in (*texts, ("--image", options["image"] or IMAGE)):
+        yield not text or " " in text, option, f'"{text}" is empty or has a space'
+    for group in options["api_groups"]:  # never *: it would be all Secrets of the host
+        yield not is_dns_name(group), "--approve-api-group", f'"{group}" is not an API group'
     server, token = options["karmada_server"], options["token"]
     is_url = not server or is_http_url(server)
     yield not is_url, "--karmada-server", f'"{server}" is not a valid http(s) URL'

@@ -37,6 +37,11 @@ def obj(kind: str = "ConfigMap", **fields: Any) -> Object:
         ),
         ({"t": "a\nb\nc\n"}, {"t": "a\nB\nc\n"}, [".spec.t:", "  - b", "  + B"]),
         ({"t": "x" * 200}, {"t": "y"}, [f'.spec.t: "{"x" * 159}... -> "y"']),
+        (
+            {"l": ["x" * 160 + "y"]},
+            {"l": ["x" * 160 + "z"]},
+            [".spec.l:", f"  - {'x' * 160}...", f"  + {'x' * 160}..."],
+        ),
     ],
 )
 def test_each_field_that_differs_is_a_line(old: Object, new: Object, lines: list[str]) -> None:
