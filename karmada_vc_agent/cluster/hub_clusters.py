@@ -42,6 +42,7 @@ from karmada_vc_agent.model.objects import (
     timestamp,
     uid_of,
 )
+from karmada_vc_agent.model.shapes import HubShape
 from karmada_vc_agent.model.user_text import one_line
 
 T = TypeVar("T")
@@ -219,6 +220,8 @@ async def find_cluster(hub: ApiClient, name: str) -> Object | None:
 
 class ClusterCodec(RawCodec):
     """Clusters with `status.apiEnablements` as a digest: the list is large and only compared."""
+
+    shape = HubShape
 
     def trim(self, obj: Object) -> Object:
         """Return what is kept of a Cluster."""
@@ -439,7 +442,6 @@ class AgentState:
             except NotFoundError:
                 await self._patch(self._values)
             else:
-                self._values.pop(key, None)
                 if isinstance(value, str):
                     self._values[key] = value
         return self.cluster(name)

@@ -471,8 +471,8 @@ class ApiClient:
 
     def _answered(self) -> None:
         self.answered_at = time.monotonic()
-        self.history.answered(was_away=not self.is_reachable)
-        self.is_reachable = True
+        was_away, self.is_reachable = not self.is_reachable, True
+        self.history.answered(was_away=was_away)
 
 
 async def evict(client: ApiClient, pod_path: str, pod: Object) -> None:

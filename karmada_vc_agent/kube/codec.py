@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 import orjson
@@ -21,6 +21,7 @@ from karmada_vc_agent.model.objects import (
     may_be_deeper_than,
     size_of,
 )
+from karmada_vc_agent.model.shapes import Shape
 
 READ_LEVELS = 260
 """Deeper values are read as null. Deeper than can be encoded: what was cut is never sent."""
@@ -94,32 +95,11 @@ _CUT = f"nested deeper than {READ_LEVELS} levels; deeper values are read as null
 _STRUCT_FAULTS = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
-    name: Annotated[str, msgspec.Meta(min_length=1)]
-    namespace: str | None = None
-    uid: str | None = None
-    resource_version: str | None = None
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    finalizers: list[str] | None = None
-    owner_references: list[dict[str, Any]] | None = None
-
-
 class _Named(msgspec.Struct):
     metadata: dict[str, Any]
 
 
 _NAMED = msgspec.json.Decoder(_Named)
-
-
-class _Shape(msgspec.Struct, rename="camel"):
-    """What the code relies on; API servers guarantee it."""
-
-    metadata: _Metadata
-    api_version: str = ""
-    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +252,8 @@ class Codec(Generic[T]):
 class RawCodec(Codec[Object]):
     """Objects as dicts, without managedFields, with apiVersion and kind even from lists."""
 
+    shape = Shape
+
     def __init__(self) -> None:
         """Decode dicts, which need no struct."""
 
@@ -291,7 +273,7 @@ class RawCodec(Codec[Object]):
     def _malformed(self, obj: Any) -> str:
         """Return why something cannot be stored as an object, "" if it can."""
         try:
-            msgspec.convert(obj, _Shape)
+            msgspec.convert(obj, self.shape)
         except msgspec.ValidationError as error:
             return str(error)
         return ""

@@ -234,7 +234,7 @@ class WorkQueue(Generic[K]):
         else:
             self._shared.leave(key, is_met=False)
         self._wait(key, shared)
-        if self._is_outdated(key):
+        if shared and self._is_outdated(key):
             self.add_rate_limited(key)
 
     def rest(self, key: K, dependencies: Iterable[Hashable]) -> None:

@@ -34,6 +34,7 @@ from karmada_vc_agent.model.objects import (
     parse_api_version,
     uid_of,
 )
+from karmada_vc_agent.model.shapes import HubShape
 from karmada_vc_agent.model.virtual_cluster import (
     Bounds,
     VirtualCluster,
@@ -403,6 +404,8 @@ class WorkBounds:
 
 class WorkCodec(RawCodec):
     """Measures Works as they are decoded; read: the virtual clusters whose Works are."""
+
+    shape = HubShape
 
     def __init__(
         self, bounds: WorkBounds, read: Callable[[], Container[str]] | None = None

@@ -160,3 +160,12 @@ async def test_record_is_read_again_where_the_state_was_deleted(
     host.remove(PATH)
     assert await state.read_again("branch-a") == RECORD
     assert host.live(PATH)["data"]
+
+
+async def test_record_that_a_restored_host_lacks_stays_cached(
+    host: FakeApiServer, client: ApiClient, state: AgentState
+) -> None:
+    await state.remember("branch-a", RECORD)
+    await AgentState(client, "agents", "agent").forget("branch-a")
+    assert await state.read_again("branch-a") == RECORD
+    assert state.cluster("branch-a") == RECORD

@@ -5,13 +5,17 @@ from typing import Any
 import orjson
 import pytest
 
+from karmada_vc_agent.cluster.hub_clusters import ClusterCodec
 from karmada_vc_agent.interpretation import user_hooks
 from karmada_vc_agent.interpretation.user_hooks import index_scripts
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.work.memory_bounds import WorkBounds, WorkCodec
 from karmada_vc_agent.work.rules.ownership import namespaces_needed
 from karmada_vc_agent.work.works import namespaces_used
 from tests.fakes import objects
+
+WORKS = WorkCodec(WorkBounds({}))
 
 
 def listed(codec: RawCodec, *items: Object) -> tuple[list[str], list[str]]:
@@ -19,6 +23,28 @@ def listed(codec: RawCodec, *items: Object) -> tuple[list[str], list[str]]:
     page = codec.page(orjson.dumps({"metadata": {"resourceVersion": "7"}, "items": items}))
     names = [item["metadata"]["name"] for item in page.items]
     return names, [found.reason for found in page.unreadable]
+
+
+@pytest.mark.parametrize(
+    ("codec", "odd", "where"),
+    [
+        (WORKS, {"spec": []}, "$.spec"),
+        (WORKS, {"spec": {"workload": {"manifests": {}}}}, "$.spec.workload.manifests"),
+        (WORKS, {"status": {"conditions": ["x"]}}, "$.status.conditions[0]"),
+        (WORKS, {"status": {"manifestStatuses": [{}]}}, "$.status.manifestStatuses[0]"),
+        (ClusterCodec(), {"spec": {"taints": [7]}}, "$.spec.taints[0]"),
+        (ClusterCodec(), {"status": {"conditions": [{"type": "Ready"}]}}, "conditions"),
+    ],
+)
+def test_object_that_breaks_its_schema_is_reported_and_its_neighbours_are_read(
+    codec: RawCodec, odd: Object, where: str
+) -> None:
+    one, two = (
+        {"metadata": {"name": name, "namespace": "karmada-es-a"}} for name in ("one", "two")
+    )
+    names, (reason,) = listed(codec, one, {"metadata": {"name": "odd"}, **odd}, two)
+    assert names == ["one", "two"]
+    assert where in reason
 
 
 def test_kind_that_is_no_text_is_named() -> None:

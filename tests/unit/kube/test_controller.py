@@ -1,6 +1,7 @@
 """Controller: what becomes of a key after each way a reconcile can end."""
 
 import asyncio
+import itertools
 from collections.abc import Callable, Coroutine, Hashable
 from typing import Any
 
@@ -413,3 +414,21 @@ async def test_all_there_is_is_enqueued_once_what_is_under_way_had_time() -> Non
 
 async def _nothing(_: str) -> None:
     return
+
+
+async def test_failure_of_its_own_backs_off_once_although_its_group_changed_meanwhile() -> None:
+    calls: list[float] = []
+
+    async def reconcile(key: str) -> None:
+        calls.append(asyncio.get_running_loop().time())
+        if len(calls) <= 3:
+            queue.changed({key})
+            raise RetryError("own")
+
+    queue: WorkQueue[str] = WorkQueue(lambda key: key, 1.0, 100.0)
+    task = asyncio.ensure_future(Controller(ControllerSpec("test", queue, reconcile)).run())
+    queue.add("a")
+    await asyncio.sleep(50.0)
+    queue.close()
+    await task
+    assert [round(after - at) for at, after in itertools.pairwise(calls)] == [1, 2, 4]
