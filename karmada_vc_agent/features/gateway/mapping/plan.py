@@ -662,11 +662,20 @@ class _Discovery(Response):
         if decoded.get("kind") == "APIResourceList":
             group, version, _ = parse_api_version(text_at(decoded, "groupVersion"), "")
             decoded["resources"] = _shown(group, version, decoded, view)
-        for each in maps_at(decoded, "items"):  # of an APIGroupDiscoveryList
-            group = text_at(each, "metadata", "name")
-            for served in maps_at(each, "versions"):
-                served["resources"] = _shown(group, text_at(served, "version"), served, view)
+        for key in ("groups", "items"):  # of an APIGroupList, of an APIGroupDiscoveryList
+            if key in decoded:
+                decoded[key] = [each for each in maps_at(decoded, key) if _is_shown(each, view)]
         return decoded
+
+
+def _is_shown(listed: Object, view: View) -> bool:
+    """Whether a group has anything that is not refused, or nothing; such resources are removed."""
+    group = text_at(listed, "metadata", "name") or text_at(listed, "name")
+    for served in maps_at(listed, "versions"):
+        if "resources" in served:
+            served["resources"] = _shown(group, text_at(served, "version"), served, view)
+    scopes = [scope_of(info, view) for info in view.resources(group)]
+    return not scopes or any(scope is not KindScope.DENIED for scope in scopes)
 
 
 def _shown(group: str, version: str, served: Object, view: View) -> list[Object]:

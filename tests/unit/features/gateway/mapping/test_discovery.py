@@ -73,6 +73,13 @@ def test_addresses_of_the_host_are_left_out(branch: FakeView) -> None:
     assert found == {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
 
+def test_groups_of_which_nothing_is_shown_are_left_out(branch: FakeView) -> None:
+    names = ["apps", "certificates.k8s.io", "storage.k8s.io", "unheard.example"]
+    answer = {"kind": "APIGroupList", "groups": [{"name": name} for name in names]}
+    found = mapped(branch, "/apis", answer)
+    assert [group["name"] for group in found["groups"]] == [names[0], *names[2:]]
+
+
 def test_kinds_that_are_refused_are_left_out(branch: FakeView) -> None:
     """A controller that lists all kinds there are fails at the first 403."""
     served = [
@@ -109,5 +116,5 @@ def test_aggregated_discovery_leaves_them_out_too(branch: FakeView) -> None:
     assert [
         [entry["responseKind"]["kind"] for entry in each["versions"][0]["resources"]]
         for each in found["items"]
-    ] == [["Deployment"], []]
-    assert [each["versions"][1]["freshness"] for each in found["items"]] == ["Stale", "Stale"]
+    ] == [["Deployment"]]
+    assert [each["versions"][1]["freshness"] for each in found["items"]] == ["Stale"]
