@@ -18,6 +18,7 @@ from karmada_vc_agent.model.objects import (
     gvk_of,
 )
 from karmada_vc_agent.model.vocabulary import SELECTED_NODE_ANNOTATION, SERVICE_ACCOUNT_TOKEN
+from karmada_vc_agent.translation import kind_policy
 from karmada_vc_agent.translation.context import NAMES_ANNOTATION
 from karmada_vc_agent.translation.kind_policy import Refusal, Treatment, pod_specs
 from karmada_vc_agent.translation.translate import HostObject, translate
@@ -304,35 +305,122 @@ def in_namespace_only(body: Object, parsed: ParsedRequest) -> Object:
     return mapped
 
 
-OPERATION_STEPS_MAX = 100
-_INDEX = re.compile(r"[+-]?[0-9]+|-")
+OPERATIONS_MAX, OPERATION_STEPS_MAX = 500, 100
+"""Of one patch, each of whose values may be translated by itself; of one path."""
+_NUMBER = re.compile(r"[+-]?[0-9]+|-")
+"""What an API server takes for an index: -1 is the last entry, +0 and 00 the first one."""
+_INDEX = re.compile(r"0|[1-9][0-9]*|-")
 _MAP_STEPS = (["metadata", "labels"], ["metadata", "annotations"])
+_PLACEMENT = ("nodeSelector", "affinity", "nodeName")
+_RBAC_ENTRIES = ("rules", "subjects", "roleRef")
+"""Fields of RBAC whose entries have a meaning only as a whole."""
 
 
-def _as_merge_patch(operations: Any, parsed: ParsedRequest) -> Object:
-    """Return a JSON patch as the merge patch that does the same, so that its rules hold.
+def _json_patch(sent: Any, parsed: ParsedRequest) -> tuple[str, Any]:
+    """Return a JSON patch as the merge patch that does the same, else operation by operation.
 
-    Raises RefusalError: 400; 422 for what no merge patch says, such as parts of lists, or `test`.
+    Raises RefusalError: 400; 422 for what is not as it would be in a whole object.
     """
-    merged: Object = {}
-    listed: list[Any] = operations if isinstance(operations, list) else [None]
-    for operation in listed:
-        kind, path = dig(operation, "op"), dig(operation, "path")
-        if not isinstance(path, str) or not 0 < path.count("/") < OPERATION_STEPS_MAX:
+    operations: list[Any] = sent if isinstance(sent, list) else [None]
+    for operation in operations:
+        path = dig(operation, "path")
+        is_path = isinstance(path, str) and path.startswith("/")
+        if not is_path or path.count("/") >= OPERATION_STEPS_MAX:
             raise refusals.bad_request("the body is not a list of JSON patch operations")
-        *steps, last = (part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:])
+    if len(operations) > OPERATIONS_MAX:
+        raise refusals.bad_request(f"a JSON patch has at most {OPERATIONS_MAX} operations here")
+    if (merged := _as_merge_patch(operations)) is not None:
+        return MERGE[0], merged
+    return JSON_PATCH, [_operation(operation, parsed) for operation in operations]
+
+
+def _steps(path: str) -> list[str]:
+    return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
+
+
+def _as_merge_patch(operations: list[Object]) -> Object | None:
+    """Return the merge patch; None: none says it, as of entries of lists, or `test`."""
+    merged: Object = {}
+    for operation in operations:
+        kind, steps = operation.get("op"), _steps(operation["path"])
         value = None if kind == "remove" else operation.get("value")
-        has_index = steps not in _MAP_STEPS and any(map(_INDEX.fullmatch, (*steps, last)))
+        has_index = steps[:-1] not in _MAP_STEPS and any(map(_NUMBER.fullmatch, steps))
         if kind not in ("add", "replace", "remove") or isinstance(value, dict) or has_index:
-            detail = "this operation is not supported; use a merge patch or a strategic one"
-            raise parsed.invalid(path, detail)
+            return None
         inner: Any = merged
-        for step in steps:
+        for step in steps[:-1]:
             inner = inner.setdefault(step, {}) if isinstance(inner, dict) else None
         if not isinstance(inner, dict):
-            raise parsed.invalid(path, "is below what another operation sets")
-        inner[last] = value
+            return None
+        inner[steps[-1]] = value
     return merged
+
+
+def _operation(operation: Object, parsed: ParsedRequest) -> Object:
+    """Return one operation for the host, its value translated alone, at its place."""
+    kind, path = operation.get("op"), operation["path"]
+    steps, patched = _steps(path), {"op": kind, "path": path}
+    if kind not in ("add", "replace", "remove", "test"):
+        raise parsed.invalid(path, "this operation is not supported; use a merge patch")
+    if parsed.path.subresource not in OF_THE_KIND:  # a Scale or so names nothing but itself
+        if steps[0] not in ("spec", "status"):
+            raise parsed.invalid(path, "must not be patched")
+        return patched if kind == "remove" else {**patched, "value": operation.get("value")}
+    indices = [
+        steps[:at] not in _MAP_STEPS and _NUMBER.fullmatch(step) is not None
+        for at, step in enumerate(steps)
+    ]
+    _refuse_protected(steps, indices, path, parsed)
+    if kind == "remove":
+        return patched
+    value = operation.get("value")
+    if steps[0] != "status" and (steps[0] != "metadata" or steps[:2] in _MAP_STEPS):
+        mapped: Any = value
+        for step, is_index in reversed(list(zip(steps, indices, strict=True))):
+            mapped = [mapped] if is_index else {step: mapped}
+        mapped = _translated(_manifest(copy_object(mapped), parsed), parsed)
+        is_alone = True  # no list on the way has entries that one value cannot stand for
+        for step, is_index in zip(steps, indices, strict=True):
+            is_alone = is_alone and not (is_index and len(mapped or ()) != 1)
+            mapped = (mapped or [None])[0] if is_index else dig(mapped, step)
+        if mapped is None or not (is_alone or mapped == value):
+            raise parsed.invalid(path, "means something else on the host; use a merge patch")
+        value = mapped
+    return {**patched, "value": value}
+
+
+def _refuse_protected(
+    steps: list[str], indices: list[bool], path: str, parsed: ParsedRequest
+) -> None:
+    """Refuse what identifies or places an object, and parts that mean nothing alone."""
+    settings, kind = parsed.view.context().settings, parsed.info.gvk.group_kind
+    configured = [row for row in settings.pod_templates if (row.group, row.kind) == kind]
+    rows = (*kind_policy.POD_TEMPLATES.get(kind, ()), *configured)
+    templates = [path for row in rows for path in row.paths]
+    identity = ("apiVersion", "kind", "metadata.name", "metadata.namespace")
+    fixed = [*identity, *(f"{each}.{field}" for each in templates for field in _PLACEMENT)]
+    references = [row.path for row in parsed.reference_rows()]
+    is_part = kind.group == vocabulary.ROLE.group and steps[0] in _RBAC_ENTRIES and len(steps) > 2
+    is_odd = any(
+        is_index and not _INDEX.fullmatch(step)
+        for step, is_index in zip(steps, indices, strict=True)
+    )
+    if (
+        (is_part or is_odd or kind == vocabulary.NAMESPACE)
+        or any(not _stays(step) for step in steps)
+        or any(_meets(steps, indices, each, is_above=True) for each in fixed)
+        or any(_meets(steps, indices, each, is_above=False) for each in references)
+    ):
+        raise parsed.invalid(path, "is set for the virtual cluster, or not to be set alone")
+
+
+def _meets(steps: list[str], indices: list[bool], table_path: str, *, is_above: bool) -> bool:
+    """Whether steps lead to a path of a table, below or, too, above it, or into a map by number."""
+    pattern = table_path.replace("[]", ".[]").replace("{}", ".{}").split(".")
+    pairs = list(zip(steps, indices, pattern, strict=False))
+    is_same = all(there in ("[]", "{}", step) for step, _, there in pairs)
+    is_number = any(is_index and there == "{}" for _, is_index, there in pairs)
+    return is_same and (is_above or is_number or len(steps) >= len(pattern))
 
 
 APPLY = "application/apply-patch+yaml"
@@ -371,19 +459,21 @@ def delete_options(body: bytes, content_type: str) -> tuple[bytes, str]:
     return encode(decode(body, content_type)), refusals.JSON
 
 
-def decoded_patch(parsed: ParsedRequest) -> tuple[str, Object]:
+def decoded_patch(parsed: ParsedRequest) -> tuple[str, Any]:
     """Return the media type of a patch for the host, and what it says. Raises RefusalError."""
     kind = cluster_view.media_type_of(parsed.request.content_type)
     if kind not in (*MERGE, APPLY, JSON_PATCH):
         raise refusals.unsupported_body()
     sent = decode_json(parsed.request.body)
     if kind == JSON_PATCH:
-        return MERGE[0], _as_merge_patch(sent, parsed)
+        return _json_patch(sent, parsed)
     return kind, as_object(sent)
 
 
-def _patched(kind: str, sent: Object, parsed: ParsedRequest) -> Object:
+def _patched(kind: str, sent: Any, parsed: ParsedRequest) -> Any:
     """Return a decoded patch for the host. Raises RefusalError."""
+    if kind == JSON_PATCH:
+        return sent
     if parsed.path.subresource not in OF_THE_KIND:
         return in_namespace_only(sent, parsed)
     if kind == APPLY and not parsed.path.subresource:

@@ -283,13 +283,13 @@ class Sealer:
         return base64.urlsafe_b64encode(sealed).rstrip(b"=").decode()
 
     def open(self, token: str, scope: tuple[str, ...]) -> str:
-        """Return the token of the host. Raises RefusalError: 400."""
+        """Return the token of the host. Raises RefusalError: 410, so clients list again."""
         try:
             sealed = base64.b64decode(token + "=" * (-len(token) % 4), b"-_", validate=True)
             return self._cipher.decrypt(sealed, _bound_to(scope)).decode()
         except (InvalidTag, ValueError) as error:
-            text = "continue key is not valid: the continue token is not valid for this list"
-            raise refusals.bad_request(text) from error
+            text = "the provided continue parameter is not valid for this list any more; list again"
+            raise RefusalError(410, text) from error
 
 
 def _bound_to(scope: tuple[str, ...]) -> list[bytes]:
@@ -337,6 +337,7 @@ class ResponseKind(StrEnum):
     OBJECT = "object"
     LIST = "list"
     WATCH = "watch"
+    DISCOVERY = "discovery"
 
 
 class View(Protocol):

@@ -43,10 +43,17 @@ from karmada_vc_agent.features.gateway.mapping.object_membership import (
     ObjectReader,
     in_namespaces,
 )
-from karmada_vc_agent.features.gateway.mapping.refusals import Attributes, RefusalError
+from karmada_vc_agent.features.gateway.mapping.refusals import Attributes, KindInfo, RefusalError
 from karmada_vc_agent.features.gateway.mapping.responses import Forward, Plan, Response, is_status
 from karmada_vc_agent.model import vocabulary
-from karmada_vc_agent.model.objects import Object, annotations_of, dig
+from karmada_vc_agent.model.objects import (
+    Object,
+    annotations_of,
+    dig,
+    maps_at,
+    parse_api_version,
+    text_at,
+)
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
 from karmada_vc_agent.model.vocabulary import NAMESPACE_NAME_LABEL
 from karmada_vc_agent.translation import own_steps
@@ -643,6 +650,49 @@ def _all_namespaces(parsed: ParsedRequest) -> Forward:
     return responses.forward(parsed, parsed.path, response, authorize=parsed.attributes)
 
 
+class _Discovery(Response):
+    """The answer to a request for discovery, without addresses of the host and refused kinds."""
+
+    kind = ResponseKind.DISCOVERY
+
+    def map(self, decoded: Object, view: View) -> Object | None:
+        """Remove them, in place; a controller that lists all kinds would fail at refused ones."""
+        if "serverAddressByClientCIDRs" in decoded:
+            decoded["serverAddressByClientCIDRs"] = []
+        if decoded.get("kind") == "APIResourceList":
+            group, version, _ = parse_api_version(text_at(decoded, "groupVersion"), "")
+            decoded["resources"] = _shown(group, version, decoded, view)
+        for key in ("groups", "items"):  # of an APIGroupList, of an APIGroupDiscoveryList
+            if key in decoded:
+                decoded[key] = [each for each in maps_at(decoded, key) if _is_shown(each, view)]
+        return decoded
+
+
+def _is_shown(listed: Object, view: View) -> bool:
+    """Whether a group has anything that is not refused, or nothing; such resources are removed."""
+    group = text_at(listed, "metadata", "name") or text_at(listed, "name")
+    for served in maps_at(listed, "versions"):
+        if "resources" in served:
+            served["resources"] = _shown(group, text_at(served, "version"), served, view)
+    scopes = [scope_of(info, view) for info in view.resources(group)]
+    return not scopes or any(scope is not KindScope.DENIED for scope in scopes)
+
+
+def _shown(group: str, version: str, served: Object, view: View) -> list[Object]:
+    """Return the resources of a version, in both forms, without those that are refused."""
+    shown, hidden = [], set()
+    for each in maps_at(served, "resources"):
+        name = text_at(each, "resource") or text_at(each, "name")
+        kind = text_at(each, "responseKind", "kind") or text_at(each, "kind")
+        namespaced = each.get("namespaced") is True or each.get("scope") == "Namespaced"
+        plural, is_subresource, _ = name.partition("/")
+        info = KindInfo(group, version, plural, kind, namespaced)
+        if not is_subresource and scope_of(info, view) is KindScope.DENIED:
+            hidden.add(plural)
+        shown.append((plural, each))
+    return [each for plural, each in shown if plural not in hidden]
+
+
 _NOT_UPGRADED = (
     "only exec, attach, portforward, log and proxied requests can be upgraded; send this request "
     "without the header Upgrade"
@@ -713,6 +763,7 @@ def _other(request: VirtualRequest, path: RequestPath) -> Plan:
     is_read = request.method in ("GET", "HEAD")
     if not is_read or root not in _OF_THE_HOST or len(path.rest) > depth:
         raise refusals.forbidden(f'forbidden: path "{path.encoded()}" is not served')
-    return Forward(
-        request.method, path.encoded(), Response(), query=request.query, accept=request.accept
-    )
+    method, accept, response = request.method, request.accept, Response()
+    if root in _DEPTH:
+        method, accept, response = "GET", _accept_of(request), _Discovery()
+    return Forward(method, path.encoded(), response, query=request.query, accept=accept)

@@ -19,6 +19,7 @@ REASONS: Mapping[int, str] = {
     405: "MethodNotAllowed",
     406: "NotAcceptable",
     409: "AlreadyExists",
+    410: "Expired",
     413: "RequestEntityTooLarge",
     415: "UnsupportedMediaType",
     422: "Invalid",

@@ -427,7 +427,7 @@ def forward(
         return planned
     limit, token = parsed.query.first("limit") or "0", parsed.query.first("continue")
     if not _NUMBER.fullmatch(limit):
-        raise refusals.bad_request("limit is not a number")
+        raise refusals.bad_request(f'strconv.ParseInt: parsing "{limit}": invalid syntax')
     token = parsed.view.sealer().open(token, parsed.token_scope) if token else ""
     query = _with_metadata(parsed.query).with_values(**{"limit": None, "continue": None})
     if query.first("resourceVersion") == "0" and not token:

@@ -43,6 +43,7 @@ from karmada_vc_agent.features.gateway.server.answers import (
 )
 from karmada_vc_agent.features.gateway.server.connections import ClientGoneError, Exchange, Head
 from karmada_vc_agent.features.gateway.server.fairness import (
+    SHORT_REQUESTS,
     FairScheduler,
     Limits,
     MemoryBudget,
@@ -167,7 +168,7 @@ class Gateway:
                 raise RefusalError(400, "an upgrade names a protocol and has no body")
             view = self._view(head.cluster)
             planned = await self._plan(exchange, body, who, view)
-            if isinstance(planned, Forward) and planned.sets_up:
+            if isinstance(planned, Forward) and planned.sets_up and _is_near_bound(view):
                 # One after the other: what one creates counts for the next.
                 await held.enter_async_context(self._creations[head.cluster])
                 planned = await self._plan(exchange, body, who, self._view(head.cluster))
@@ -357,6 +358,12 @@ class Gateway:
         self._host.forget(cluster)
         self._scheduler.forget(cluster)
         self._meter.forget(cluster)
+
+
+def _is_near_bound(view: ClusterView) -> bool:
+    """Whether as many creations as there may be at once could be more than a cluster may have."""
+    context = view.context()
+    return 0 < context.vc.bounds.works <= len(context.claims) + SHORT_REQUESTS
 
 
 async def _to_its_end(planner: Planner, *request: Any) -> tuple[Plan, float]:

@@ -365,10 +365,7 @@ JSON_PATCHED = [
         {"spec": {"ingress": [{"from": [{"namespaceSelector": {"matchLabels": MARKS_OF_ALL}}]}]}},
     ),
     (DEPLOYMENTS, ("add", f"{TEMPLATE}/nodeName", "node-2"), None),
-    (DEPLOYMENTS, ("replace", f"{TEMPLATE}/containers/0/image", "b"), None),
     (DEPLOYMENTS, ("replace", "/spec", {}), None),
-    (DEPLOYMENTS, ("test", "/metadata/resourceVersion", "1"), None),
-    (BINDINGS, ("add", "/subjects/-", {"kind": "User", "name": "bob"}), None),
     (POLICIES, ("add", "/spec/ingress/-1", 1), None),
     (POLICIES, ("add", "/spec/ingress/+0/from", [{"namespaceSelector": {}}]), None),
 ]
@@ -391,6 +388,82 @@ def test_a_json_patch_is_sent_as_a_merge_patch(path: str, patch: Any, expected: 
         found = forwarded(branch, "PATCH", f"{path}/web", body, content_type=JSON_PATCH)
         assert found.content_type == MERGE
         assert sent(found) == expected
+
+
+JSON_KEPT = [
+    # path of the collection, operation that only a JSON patch says, its value there; None: 422
+    (DEPLOYMENTS, ("replace", f"{TEMPLATE}/containers/0/image", "b"), ...),
+    (DEPLOYMENTS, ("add", f"{TEMPLATE}/containers/0/env/-", {"name": "a", "value": "b"}), ...),
+    (DEPLOYMENTS, ("remove", f"{TEMPLATE}/containers/1"), ...),
+    (DEPLOYMENTS, ("add", f"{TEMPLATE}/tolerations/-", {"key": "y"}), ...),
+    (f"{EDGE}/pods", ("replace", "/spec/containers/0/image", "b"), ...),
+    (DEPLOYMENTS, ("test", "/metadata/resourceVersion", "1"), ...),
+    (DEPLOYMENTS, ("add", "/metadata/finalizers/-", "a/b"), ...),
+    (DEPLOYMENTS, ("remove", "/metadata/finalizers/0"), ...),
+    (DEPLOYMENTS, ("test", "/status/conditions/0/type", "x"), ...),
+    (DEPLOYMENTS, ("add", "/metadata/labels", {"a": "b"}), {"a": "b", **MARKS}),
+    (POLICIES, ("remove", "/spec/ingress/0"), ...),
+    (
+        BINDINGS,
+        ("add", "/subjects/-", {"kind": "User", "name": "bob"}),
+        {"kind": "User", "name": "vc:branch-a:bob"},
+    ),
+    (
+        POLICIES,
+        ("add", "/spec/ingress/0/from/-", {"namespaceSelector": {}}),
+        {"namespaceSelector": {"matchLabels": MARKS_OF_ALL}},
+    ),
+    (BINDINGS, ("add", "/subjects/-", {"kind": "Group", "name": "system:serviceaccounts"}), None),
+    (f"{EDGE}/configmaps", ("test", "/data/0", "x"), ...),
+    (f"{EDGE}/services", ("replace", "/spec/ports/0/port", 80), ...),
+    (DEPLOYMENTS, ("test", f"{TEMPLATE}/nodeName", "node-2"), None),
+    (DEPLOYMENTS, ("replace", f"{TEMPLATE}/nodeSelector", {}), None),
+    (DEPLOYMENTS, ("add", f"{TEMPLATE}/affinity", {}), None),
+    (DEPLOYMENTS, ("remove", f"{TEMPLATE}/affinity/podAffinity/0"), None),
+    (DEPLOYMENTS, ("replace", TEMPLATE, {}), None),
+    (DEPLOYMENTS, ("replace", "/spec", {}), None),
+    (DEPLOYMENTS, ("replace", "/metadata", {}), None),
+    (DEPLOYMENTS, ("test", "/metadata/namespace", "edge-v-branch-a"), None),
+    (DEPLOYMENTS, ("copy", "/spec/x"), None),
+    (DEPLOYMENTS, ("move", "/spec/x"), None),
+    (DEPLOYMENTS, ("test", f"/metadata/labels/{vocabulary.CLUSTER_LABEL}", "x"), None),
+    (
+        DEPLOYMENTS,
+        ("add", f"{TEMPLATE}/containers/-1/securityContext", {"privileged": True}),
+        None,
+    ),
+    (BINDINGS, ("replace", "/subjects/0/name", "vc:branch-b:x"), None),
+    (BINDINGS, ("replace", "/subjects/0/namespace", "shop"), None),
+    (BINDINGS, ("add", "/subjects/00", {"kind": "User", "name": "vc:branch-b:x"}), None),
+    (POLICIES, ("replace", "/spec/ingress/0/from/0/namespaceSelector/matchLabels", {}), None),
+    (POLICIES, ("remove", "/spec/ingress/0/from/0/namespaceSelector/matchLabels"), None),
+    (POLICIES, ("remove", "/spec/ingress/0/from/0/namespaceSelector"), None),
+    ("/api/v1/namespaces", ("test", "/metadata/labels/a", "x"), None),
+]
+
+
+@pytest.mark.parametrize(("path", "patch", "expected"), JSON_KEPT)
+def test_what_no_merge_patch_says_stays_a_json_patch(path: str, patch: Any, expected: Any) -> None:
+    """G-32."""
+    branch, _ = two_branches()
+    branch.vc_fields = {"tolerations": ({"key": "x"},)}
+    body, name = [operation(*patch)], "edge" if path.endswith("/namespaces") else "web"
+    planned = asked(branch, "PATCH", f"{path}/{name}", body, content_type=JSON_PATCH)
+    if expected is None:
+        assert getattr(planned, "code", None) == 422, planned
+        assert "-v-" not in str(planned).replace(str(body), "")
+    else:
+        found = forwarded(branch, "PATCH", f"{path}/{name}", body, content_type=JSON_PATCH)
+        assert found.content_type == JSON_PATCH
+        assert sent(found) == (body if expected is ... else [{**body[0], "value": expected}])
+
+
+def test_the_guards_hold_for_entries_of_a_json_patch() -> None:
+    branch, _ = two_branches()
+    node = operation("add", f"{TEMPLATE}/containers/0/env/-", {"name": "a", "value": "b"})
+    bound = operation("replace", f"{TEMPLATE}/nodeName", "node-2")
+    path = f"{DEPLOYMENTS}/web"
+    assert refused(branch, "PATCH", path, [node, bound], content_type=JSON_PATCH).code == 422
 
 
 @pytest.mark.parametrize(
@@ -429,6 +502,7 @@ def test_a_long_key_is_not_repeated_for_each_entry(branch: FakeView) -> None:
         [{"op": "add", "path": "x"}],
         b"[",
         [{"op": "add", "path": "/0" * 500_000}],
+        [{"op": "add", "path": "/spec/ports/0/x", "value": 1}] * 501,
     ],
 )
 def test_what_is_no_json_patch_is_refused(branch: FakeView, body: Any) -> None:

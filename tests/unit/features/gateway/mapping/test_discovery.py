@@ -1,5 +1,7 @@
 """5.1, 5.5: discovery without what a virtual cluster never sees, in all its forms."""
 
+from typing import Any
+
 import pytest
 
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
@@ -8,7 +10,7 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     scope_of,
 )
 from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo
-from karmada_vc_agent.model.objects import GroupVersionKind
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.translation.kind_policy import hidden_from_api_enablements
 from tests.fakes.gateway_view import SERVED, FakeView, forwarded, two_branches
 
@@ -53,8 +55,66 @@ def test_settings_for_cluster_scoped_kinds_count_here_too(branch: FakeView) -> N
 @pytest.mark.parametrize(
     "path", ["/api", "/apis", "/api/v1", "/apis/apps", "/apis/certificates.k8s.io/v1"]
 )
-def test_discovery_is_that_of_the_host(branch: FakeView, path: str) -> None:
+def test_discovery_is_requested_in_the_form_of_the_client(branch: FakeView, path: str) -> None:
     planned = forwarded(branch, "GET", path, accept=AGGREGATED)
     assert (planned.path, planned.accept) == (path, AGGREGATED)
-    assert planned.response.kind is ResponseKind.OPAQUE
+    assert planned.response.kind is ResponseKind.DISCOVERY
     assert not planned.as_gateway
+
+
+def mapped(branch: FakeView, path: str, answer: Object) -> Any:
+    return forwarded(branch, "GET", path).response.map(answer, branch)
+
+
+def test_addresses_of_the_host_are_left_out(branch: FakeView) -> None:
+    addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": "10.0.0.1:6443"}]
+    answer = {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
+    found = mapped(branch, "/api", answer)
+    assert found == {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+
+
+def test_groups_of_which_nothing_is_shown_are_left_out(branch: FakeView) -> None:
+    names = ["apps", "certificates.k8s.io", "storage.k8s.io", "unheard.example"]
+    answer = {"kind": "APIGroupList", "groups": [{"name": name} for name in names]}
+    found = mapped(branch, "/apis", answer)
+    assert [group["name"] for group in found["groups"]] == [names[0], *names[2:]]
+
+
+def test_kinds_that_are_refused_are_left_out(branch: FakeView) -> None:
+    """A controller that lists all kinds there are fails at the first 403."""
+    served = [
+        ("pods", "Pod", True),
+        ("pods/log", "Pod", True),
+        ("nodes", "Node", False),
+        ("componentstatuses", "ComponentStatus", False),
+        ("componentstatuses/x", "Pod", False),
+    ]
+    entries = [{"name": n, "kind": kind, "namespaced": inside} for n, kind, inside in served]
+    answer = {"kind": "APIResourceList", "groupVersion": "v1", "resources": entries}
+    found = mapped(branch, "/api/v1", answer)
+    assert [each["name"] for each in found["resources"]] == ["pods", "pods/log", "nodes"]
+
+
+def test_aggregated_discovery_leaves_them_out_too(branch: FakeView) -> None:
+    def group(name: str, *kinds: tuple[str, str]) -> Object:
+        entries = [
+            {"resource": kind.lower(), "responseKind": {"kind": kind}, "scope": scope}
+            for kind, scope in kinds
+        ]
+        versions = [
+            {"version": "v1", "resources": entries},
+            {"version": "v2", "freshness": "Stale"},
+        ]
+        return {"metadata": {"name": name}, "versions": versions}
+
+    secret = group("certificates.k8s.io", ("CertificateSigningRequest", "Cluster"))
+    answer = {
+        "kind": "APIGroupDiscoveryList",
+        "items": [group("apps", ("Deployment", "Namespaced")), secret],
+    }
+    found = mapped(branch, "/apis", answer)
+    assert [
+        [entry["responseKind"]["kind"] for entry in each["versions"][0]["resources"]]
+        for each in found["items"]
+    ] == [["Deployment"]]
+    assert [each["versions"][1]["freshness"] for each in found["items"]] == ["Stale"]

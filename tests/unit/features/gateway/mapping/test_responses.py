@@ -108,7 +108,7 @@ def test_a_token_of_another_list_is_refused(path: str) -> None:
     token = SEALER.seal("x", ("branch-a", "", "pods", "edge"))
     for view in views:
         found = refused(view, "GET", path, query=f"limit=1&continue={token}")
-        assert (found.code, found.reason) == (400, "BadRequest")
+        assert (found.code, found.reason) == (410, "Expired")
 
 
 def test_uncached_namespace_is_requested_first(branch: FakeView) -> None:

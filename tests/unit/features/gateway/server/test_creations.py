@@ -4,7 +4,9 @@ import asyncio
 from pathlib import Path
 
 import orjson
+import pytest
 
+from karmada_vc_agent.features.gateway.server import access
 from karmada_vc_agent.kube.discovery import SELF_ACCESS_REVIEWS_PATH
 from karmada_vc_agent.model.virtual_cluster import Bounds, LabelSelector, VirtualCluster
 from tests.fakes.gateway_lab import Lab, Reply, gateway_lab
@@ -32,3 +34,18 @@ async def _create(lab: Lab, name: str) -> Reply:
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     content = ("Content-Type", "application/json")
     return await lab.ask(SPACES, content, method="POST", body=orjson.dumps(body))
+
+
+async def test_creations_far_from_the_bound_do_not_wait_for_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent is away, so each waits as long as it may to be set up."""
+    monkeypatch.setattr(access, "SET_UP_S", 3.0)
+    async with gateway_lab(tmp_path) as lab:
+        denied = b'{"status": {"allowed": false}}'
+        lab.host.answer(denied, 201, path=SELF_ACCESS_REVIEWS_PATH, times=10_000)
+        tasks = [asyncio.create_task(_create(lab, f"n-{number}")) for number in range(4)]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        made = [request for request in lab.host.writes() if request.path == SPACES]
+        assert len(made) == 4
+        assert {(await task).code for task in tasks} == {201}
