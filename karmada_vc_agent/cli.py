@@ -77,7 +77,7 @@ class _Commands(click.Group):
         """Run a command; one that Ctrl-C ends has the exit code that shells expect."""
         try:
             return super().invoke(ctx)
-        except (KeyboardInterrupt, click.Abort):
+        except KeyboardInterrupt:
             click.echo("\nAborted!", err=True)
             sys.exit(128 + signal.SIGINT)
 
