@@ -32,7 +32,7 @@ def test_a_work_is_finalised_once_the_group_of_its_kind_answers(lab: Lab) -> Non
 
         agent.start()  # it never knew the kind
         lab.hub.delete(work)
-        within(BACKED_OFF_S, _says, agent, "Backing off controller=execution")
+        within(BACKED_OFF_S, _says, agent, "Backing off | controller=execution")
         assert lab.hub.get(work)["metadata"]["finalizers"]
         host.delete(registration)  # the API server makes the right one
         within(BACKED_OFF_S, host.list, widgets)

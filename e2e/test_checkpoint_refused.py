@@ -159,7 +159,7 @@ def test_what_an_earlier_version_did_not_keep_up_to_date_is_not_served(
     lab.host.delete(lab.host_path(template, group))
     hub_wire.cut()
     agent.start(keeps_rights=True)
-    within(BACKED_OFF_S, _says, agent, "Waiting for API server server=hub")
+    within(BACKED_OFF_S, _says, agent, "Waiting for API server | server=hub")
     time.sleep(2 * CHECK_PATIENCE_S)  # it would lead by now if it could serve
     assert agent.log().count("Leading") == 1, "that was the first process"
     assert lab.host.find(lab.host_path(template, group)) is None
@@ -195,7 +195,7 @@ def test_a_damaged_checkpoint_is_named_and_its_agent_does_not_lead(
     assert (status, f"cluster.{group.name} of Secret {secret}: " in text) == (500, True), text
     assert f"of Secret {secret}: its checksum differs from its content" in agent.log()
     time.sleep(2 * CHECK_PATIENCE_S)  # it would lead by now if it could serve
-    assert agent.log().count("Leading lease=") == 1, "that was the first process"
+    assert agent.log().count("Leading | lease=") == 1, "that was the first process"
     hub_wire.restore()
     within(BACKED_OFF_S, _has, lab, group, template)
     within(BACKED_OFF_S, is_saved, lab, agent, group, template)

@@ -31,7 +31,7 @@ def test_standby_that_reaches_the_hub_takes_over(lab: Lab, hub_wire: Proxy, tmp_
         hub_wire.cut()
         later = objects.config_map(template["metadata"]["namespace"], "later", key="1")
         work = lab.create_work(group, "later", later)
-        within(HANDED_OVER_S, _says, standby, "Leading lease=")
+        within(HANDED_OVER_S, _says, standby, "Leading | lease=")
         lab.wait_applied(work)
         assert leader.wait_exit() != 0
         assert "Handing over the lead" in leader.log()

@@ -7,6 +7,7 @@ takes a while: hence handlers are installed before all slow imports.
 import gc
 import signal
 import sys
+from importlib.metadata import version
 from types import FrameType
 
 GC_THRESHOLDS = (10_000, 20, 20)
@@ -18,13 +19,17 @@ _ENDING = (signal.SIGINT, signal.SIGTERM)
 def main() -> None:
     """Run the command given by the arguments."""
     gc.set_threshold(*GC_THRESHOLDS)
+    if sys.argv[1:] == ["--version"]:
+        print("karmada-vc-agent", version("karmada-vc-agent"))  # noqa: T201 - click is not loaded
+        return
     if sys.argv[1:2] in (["run"], ["gateway"]):
         for number in _ENDING:
             signal.signal(number, _end)
     try:
         from karmada_vc_agent import cli  # noqa: PLC0415 - slow
     except KeyboardInterrupt:
-        sys.exit("\nAborted!")  # exit code 1, as click aborts a command
+        print("\nAborted!", file=sys.stderr)  # noqa: T201 - click is not loaded
+        sys.exit(128 + signal.SIGINT)
 
     cli.main(prog_name="karmada-vc-agent")
 

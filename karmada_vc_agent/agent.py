@@ -300,7 +300,7 @@ class Agent:
     def readiness(self) -> dict[str, str | None]:
         """Return what keeps this agent from its work; a standby is ready to take over.
 
-        A hub that is away does not with a checkpoint: a drain in a cut needs ready replicas.
+        A hub that is away does not: a drain in a cut needs ready replicas.
         """
         served = self.service.checks() if self.service is not None else {}
         unreadable = self.metrics.unreadable()
@@ -346,10 +346,9 @@ class Agent:
 
     def _check_server(self, server: str, client: ApiClient) -> str | None:
         if away := self._check_away(server):
-            has_checkpoint = self.phase != STARTING and bool(self.hub_start.line)
-            return Note(away) if server == HUB and has_checkpoint else away
+            return Note(away) if server == HUB and self.phase != STARTING else away
         if server == HUB and (refusal := self._check_hub_accepts()) is not None:
-            return Note(refusal) if self._fence.offline.is_served_from() else refusal
+            return Note(refusal) if self.phase == SERVING else refusal
         if client.history.is_in_doubt:
             return Note(f"the API server of the {server} went back in time; resyncing everything")
         return None

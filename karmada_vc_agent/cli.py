@@ -73,6 +73,14 @@ class _Commands(click.Group):
         command = getattr(importlib.import_module(module), cmd_name.replace("-", "_"))
         return command if isinstance(command, click.Command) else None
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; one that Ctrl-C ends has the exit code that shells expect."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("\nAborted!", err=True)
+            sys.exit(128 + signal.SIGINT)
+
 
 @click.group(cls=_Commands, context_settings={"obj": CONFIG, **_CONTEXT})
 @click.version_option(package_name="karmada-vc-agent", message="%(prog)s %(version)s")

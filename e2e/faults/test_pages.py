@@ -41,7 +41,7 @@ GROUPS_AWAY = {
 """What an APIService or a CRD of Karmada's that is missing for a moment makes of the hub."""
 FEW = ("404 plain", "401 Status", "503 plain", "200 list of version 0")
 """Of those that cost a start each; a unit test has all of them."""
-STARTING = "Starting hub="
+STARTING = "Starting | hub="
 LASTS_S = 7.0
 """Longer than the checkpoint waits for its next write."""
 REPAIRED_S = 30.0

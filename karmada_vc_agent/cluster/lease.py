@@ -208,9 +208,9 @@ class ClusterLeaseController:
         renewed = self._renewed(lease, cluster)
         try:
             answer = await self.hub.replace(f"{LEASES_PATH}/{name}", renewed, is_terse=True)
-        except (ConflictError, NotFoundError):
+        except (ConflictError, NotFoundError) as error:
             self._leases.pop(name, None)
-            raise
+            raise NotReadyError(str(error)) from error  # the next attempt reads or creates it
         self._leases[name] = written = {**renewed, "metadata": answer["metadata"]}
         self._written[name] = (written, self.hub.history.epoch)
         self.on_renewed(name)

@@ -158,7 +158,6 @@ class Offline:
         self.is_fencing = False
         self.on_hub_answer: Callable[[], None] = lambda: None
         self.warning: Callable[[], str | None] = lambda: None
-        self.is_served_from: Callable[[], bool] = lambda: False
 
     def hub_identified(self, hub: str) -> None:
         """Take which hub it is that answers. hub: uid of its kube-system, "" = not readable."""

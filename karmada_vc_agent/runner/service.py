@@ -283,7 +283,8 @@ class Service:
                 self._common.signals.work_due.emit(key)
 
     def _report_unserved(self, name: str) -> None:
-        if name not in self._common.virtual_clusters:
+        served = self._common.virtual_clusters.values()
+        if not any(name in (vc.name, *vc.former_names) for vc in served):
             _log.warning(
                 "Not serving a virtual cluster that is no longer in the settings; nothing of "
                 "it is deleted. To remove it run karmada-vc-agent leave",

@@ -237,8 +237,9 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         stamp = datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        pairs = " ".join(f"{key}={_quoted(value)}" for key, value in _extra(record).items())
-        line = f"{stamp[:-4]}Z {record.levelname:<7} {record.getMessage()} {pairs}".rstrip()
+        pairs = (f"{key}={_quoted(value)}" for key, value in _extra(record).items())
+        text = " | ".join(filter(None, (record.getMessage(), " ".join(pairs))))
+        line = f"{stamp[:-4]}Z {record.levelname:<7} {text}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 

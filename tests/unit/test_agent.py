@@ -72,19 +72,20 @@ def test_host_that_does_not_answer_is_named(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("phase", [SERVING, STANDING_BY])
-def test_agent_with_a_checkpoint_is_ready_without_the_hub(scene: Scene, phase: str) -> None:
+@pytest.mark.parametrize("enabled", [False, True])
+def test_agent_that_serves_or_stands_by_is_ready_without_the_hub(
+    scene: Scene, phase: str, *, enabled: bool
+) -> None:
+    config = replace(CONFIG(), checkpoint=CheckpointSettings(enabled=enabled))
+    scene.agent.hub_start = CheckpointStart(config, MagicMock(), MagicMock())
     scene.agent.phase = phase
     scene.servers["hub"].is_reachable = False
     assert scene.wrong() == {}
     assert scene.warnings() == {"hub": "the API server of the hub does not answer"}
 
 
-@pytest.mark.parametrize("enabled", [False, True])
-def test_agent_with_neither_hub_nor_checkpoint_is_not_ready(scene: Scene, *, enabled: bool) -> None:
-    config = replace(CONFIG(), checkpoint=CheckpointSettings(enabled=enabled))
-    agent = scene.agent
-    agent.hub_start = CheckpointStart(config, MagicMock(), MagicMock())
-    agent.phase = STARTING if enabled else SERVING
+def test_start_with_neither_hub_nor_checkpoint_is_not_ready(scene: Scene) -> None:
+    scene.agent.phase = STARTING
     scene.servers["hub"].is_reachable = False
     assert scene.wrong()["hub"] == "the API server of the hub does not answer"
 
@@ -95,9 +96,8 @@ def test_start_says_why_no_checkpoint_is_served(scene: Scene) -> None:
     assert scene.wrong() == {"phase": f"{STARTING}: {NEITHER}: a: its checksum differs"}
 
 
-def test_hub_that_refuses_an_agent_with_a_checkpoint_is_a_warning(scene: Scene) -> None:
+def test_hub_that_answers_and_accepts_nothing_is_a_warning(scene: Scene) -> None:
     scene.service.not_accepted.return_value = "it refuses Leases"
-    scene.agent._fence.offline.is_served_from = lambda: True
     assert (scene.wrong(), scene.warnings()) == ({}, {"hub": "it refuses Leases"})
 
 
@@ -115,11 +115,6 @@ def test_standby_says_that_the_hub_is_a_page(scene: Scene) -> None:
     scene.agent.hub_start.refuses = None
     scene.agent.hub_start.away = "no list"
     assert (scene.wrong(), scene.warnings()) == ({}, {"hub": "no list"})
-
-
-def test_hub_that_answers_and_accepts_nothing_is_named(scene: Scene) -> None:
-    scene.service.not_accepted.return_value = "it refuses Leases"
-    assert scene.wrong() == {"hub": "it refuses Leases"}
 
 
 def test_standby_is_ready_unless_the_hub_would_refuse_it(scene: Scene) -> None:

@@ -9,8 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import click
 import pytest
 import yaml
+from click.testing import CliRunner
+
+from karmada_vc_agent import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0
@@ -58,7 +62,25 @@ main()
 def test_command_that_is_interrupted_while_it_loads_ends_with_a_word() -> None:
     command = [sys.executable, "-c", _INTERRUPTED]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)  # noqa: S603
-    assert (done.returncode, done.stderr.strip()) == (1, b"Aborted!")
+    assert (done.returncode, done.stderr.strip()) == (130, b"Aborted!")
+
+
+def test_version_loads_no_command() -> None:
+    script = _INTERRUPTED.replace('"join", "--help"', '"--version"')
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)  # noqa: S603
+    assert (done.returncode, done.stdout.split()[0]) == (0, b"karmada-vc-agent")
+
+
+def test_command_that_is_interrupted_has_the_exit_code_of_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*_: object) -> click.Command:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(cli.main), "get_command", interrupted)
+    done = CliRunner().invoke(cli.main, ["status"])
+    assert (done.exit_code, done.stderr.strip()) == (130, "Aborted!")
 
 
 @pytest.fixture

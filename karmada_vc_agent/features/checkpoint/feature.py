@@ -203,7 +203,6 @@ class CheckpointParts:
             common.clock.monotonic,
         )
         self.offline.warning = lambda: Note("; ".join(self._messages())) or None
-        self.offline.is_served_from = lambda: any(map(self.offline.as_of, vcs))
         works.rules.were_seen = bool(checkpoint.saved.rules())
         # It may have answered while the agent's state was read, which is not notified again.
         self.offline.hub_identified(common.hub_uid())

@@ -38,9 +38,12 @@ from karmada_vc_agent.runner.parts import Parts, check_permitted, conditions_of_
 from karmada_vc_agent.work.removal import Removal
 
 _log = logging.getLogger(__name__)
-# They log each event that was handled, and OS signals, which are not for a thread.
+# They log each event that was handled; OS signals, which are not for a thread; and as Python prints
+# it each request that a host does not answer: the agent's own clients report that.
 logging.getLogger("kopf").setLevel(logging.WARNING)
 logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
+for _module in ("_cogs.clients.watching", "_core.reactor.observation"):
+    logging.getLogger(f"kopf.{_module}").setLevel(logging.CRITICAL)
 
 DRAIN_PAUSE_S = 1.0
 DRAIN_PAUSE_MAX_S = 5.0

@@ -90,6 +90,20 @@ async def test_one_that_returns_is_served_again(*, by_name: bool) -> None:
         await running.until(lambda: running.host.find(CONFIG_MAP_C) is not None, "not served again")
 
 
+@pytest.mark.parametrize("is_renamed", [False, True])
+async def test_leave_is_proposed_for_what_is_served_under_no_name(
+    caplog: pytest.LogCaptureFixture, *, is_renamed: bool
+) -> None:
+    async with serving() as (running, registry):
+        registry.put(BRANCH_C)
+        await running.until(lambda: running.host.find(CONFIG_MAP_C) is not None, "not served")
+        former = ("branch-c",) if is_renamed else ()
+        renamed = structs.replace(BRANCH_C, name="shop-7", former_names=former)
+        registry.replace_all([registry[TENANT], registry[NEIGHBOUR], renamed])
+        await running.neighbour_lives()
+        assert ("run karmada-vc-agent leave" in caplog.text) != is_renamed
+
+
 async def test_what_the_rest_of_a_federation_changes_is_not_sent() -> None:
     async with serving(clusters_by_name=True) as (running, _):
         asked = running.hub.asked("GET", CLUSTERS)

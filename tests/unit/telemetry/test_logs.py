@@ -31,7 +31,14 @@ def test_text_is_the_message_then_pairs_quoted_where_needed(
 ) -> None:
     start_logging("info", "text")
     logging.getLogger("x").info("Backing off", extra={"key": "a/b", "reason": 'no "such" thing'})
-    assert last_line(capsys).endswith(r'Z INFO    Backing off key=a/b reason="no \"such\" thing"')
+    expected = r'Z INFO    Backing off | key=a/b reason="no \"such\" thing"'
+    assert last_line(capsys).endswith(expected)
+
+
+def test_text_without_fields_has_no_separator(capsys: pytest.CaptureFixture[str]) -> None:
+    start_logging("info", "text")
+    logging.getLogger("x").info("Stopping")
+    assert last_line(capsys).endswith("Z INFO    Stopping")
 
 
 def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
