@@ -35,7 +35,6 @@ ADDRESS_INDEX = "address"
 
 
 def addresses_of(node: Node) -> Iterator[str]:
-    """Return the addresses of a node; an index of their store."""
     for each in node.status.addresses:
         address = plain_address(each.address)
         if address is not None:
@@ -94,7 +93,6 @@ PENDING_BY_SELECTOR = "nodeSelector of pending pod"
 
 
 def pod_indexes() -> dict[str, Callable[[Pod], Iterable[str]]]:
-    """Return the indexes that the store of pods needs."""
     return {
         PODS_BY_NODE: lambda pod: (pod.spec.node_name,) if pod.spec.node_name else (),
         PENDING_BY_NAMESPACE: lambda pod: () if pod.spec.node_name else (pod.metadata.namespace,),
@@ -123,7 +121,6 @@ class NodeTrust:
         nodes.add_handler(self._changed)
 
     async def run(self) -> None:
-        """Check periodically until cancelled."""
         while True:
             await self.check()
             await asyncio.sleep(LOOK_S)
@@ -178,7 +175,6 @@ async def unlabel_nodes(host: ApiClient, value: str) -> int:
 
 
 def keys_of_node(old: Node | None, new: Node | None) -> Iterator[str]:
-    """Yield a node that changed."""
     node = new or old
     if node is not None:
         yield node.metadata.name

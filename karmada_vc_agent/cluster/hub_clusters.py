@@ -59,11 +59,9 @@ class Judgements:
         self.changed: Signal[[str]] = Signal()
 
     def of(self, name: str) -> Condition | None:
-        """Return the last judged condition, or None before the first probe."""
         return self._conditions.get(name)
 
     def is_ready(self, name: str) -> bool:
-        """Return True if the host can take writes for a virtual cluster."""
         judged = self._conditions.get(name)
         return judged is not None and judged["status"] == "True"
 
@@ -108,14 +106,12 @@ class HubContact:
         self.changed: Signal[[str]] = Signal()
 
     def accepted(self, name: str, what: str) -> None:
-        """Record that the hub has accepted STATUS or LEASE of a Cluster."""
         before = (self.silent_s(name) is None, self.problem_of(name))
         self._accepted[name, what] = _Accepted(self._clock(), is_any=True)
         if before != (False, self.problem_of(name)):
             self.changed.emit(name)
 
     def forget(self, name: str) -> None:
-        """Drop a Cluster that is not ours to report."""
         for what in REPORTS:
             self._accepted.pop((name, what), None)
 
@@ -167,7 +163,6 @@ CLUSTERS_PATH = "/apis/cluster.karmada.io/v1alpha1/clusters"
 
 @lru_cache(REMEMBERED)
 def cluster_id(host_uid: str, name: str) -> str:
-    """Return the `spec.id` of a virtual cluster."""
     return str(uuid.uuid5(uuid.UUID(host_uid), name))
 
 
@@ -195,7 +190,6 @@ def version_of(cluster: Object) -> str:
 
 
 def digest(value: object) -> str:
-    """Return a short text that changes whenever a JSON value does."""
     content = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(content).hexdigest()[:32]
 
@@ -224,7 +218,6 @@ class ClusterCodec(RawCodec):
     shape = HubShape
 
     def trim(self, obj: Object) -> Object:
-        """Return what is kept of a Cluster."""
         enablements = dig(obj, "status", "apiEnablements")
         if isinstance(enablements, list):
             obj["status"]["apiEnablements"] = digest(enablements)
@@ -260,7 +253,6 @@ class HubClusters:
         store.add_handler(self._changed)
 
     def id_of(self, name: str) -> str:
-        """Return the id of a virtual cluster, whether it is served or not."""
         return cluster_id(self._host_uid, name)
 
     def ours(self, name: str) -> Object | None:
@@ -293,7 +285,6 @@ class HubClusters:
         return next((each for each in doubles if each["metadata"]["name"] != name), None)
 
     def created_at(self, name: str) -> str:
-        """Return when the Cluster was created, or ""."""
         return str(dig(self.ours(name), "metadata", "creationTimestamp") or "")
 
     def is_ready(self, name: str) -> bool:
@@ -315,7 +306,6 @@ class HubClusters:
         return annotations_of(self.ours(name) or {}).get(vocabulary.PRESERVE_ANNOTATION) == "true"
 
     def is_deleting(self, name: str) -> bool:
-        """Return True if our Cluster has a deletion mark."""
         return bool(dig(self.ours(name), "metadata", "deletionTimestamp"))
 
 
@@ -425,7 +415,6 @@ class AgentState:
         return {name: record for name, record in records.items() if record is not None}
 
     def cluster(self, name: str) -> ClusterRecord | None:
-        """Return the record of one virtual cluster."""
         return _record(self._values.get(_CLUSTER_PREFIX + name, ""))
 
     async def remember(self, name: str, record: ClusterRecord) -> None:
@@ -460,7 +449,6 @@ class AgentState:
         return record
 
     async def forget(self, name: str) -> None:
-        """Drop the record of a virtual cluster that no longer exists."""
         await self._put(_CLUSTER_PREFIX + name, None)  # `leave` may have written one meanwhile
 
     async def remember_label(self, value: str, name: str) -> None:
@@ -494,7 +482,6 @@ class AgentState:
                 self._values[key] = value
 
     async def ensure_namespace(self) -> None:
-        """Create the agent's namespace if it does not exist."""
         try:
             await self._client.get(f"/api/v1/namespaces/{self._namespace}")
         except NotFoundError:

@@ -146,7 +146,6 @@ class Lead:
         self._rival = str(writer)
 
     def may_report(self) -> bool:
-        """Return True if Leases and status of Clusters are ours to write."""
         if self.is_certain():
             self._rival = ""
         return not self._rival
@@ -185,7 +184,6 @@ class ClusterLeaseController:
     """The Lease as written last, and the epoch of the hub: also of one to be read again."""
 
     async def reconcile(self, name: str) -> Requeue | None:
-        """Renew the Lease of one virtual cluster; ends when its Cluster is deleted."""
         cluster = self.clusters.ours(name)
         if cluster is None:
             lease = self._leases.pop(name, None)

@@ -91,11 +91,9 @@ class VirtualClusterSource:
         return cluster in self._defined
 
     def get(self, cluster: str) -> VirtualCluster | None:
-        """Return the virtual cluster of a name, served or not."""
         return self._defined.get(cluster)
 
     def defined(self) -> Iterable[VirtualCluster]:
-        """Return the virtual clusters of this source."""
         return self._defined.values()
 
     def defines_nodes_of(self, vc: VirtualCluster) -> bool:
@@ -104,15 +102,12 @@ class VirtualClusterSource:
         return own is not None and selects_the_same(own, vc)
 
     def replace_all(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
-        """Define exactly these from now on."""
         self._define({vc.name: vc for vc in virtual_clusters})
 
     def put(self, vc: VirtualCluster) -> None:
-        """Define this one, instead of an earlier one of its name."""
         self._define({**self._defined, vc.name: vc})
 
     def remove(self, cluster: str) -> None:
-        """Define the virtual cluster of a name no more."""
         self._define({name: vc for name, vc in self._defined.items() if name != cluster})
 
     def rival(self, cluster: str) -> "VirtualClusterSource | None":
@@ -190,7 +185,6 @@ class LiveSettings:
         self.changed: Signal[[]] = Signal()
 
     def use(self, config: AgentConfig) -> None:
-        """Use these from now on."""
         config = replace(config, virtual_clusters=())
         if config != self.config:
             self.config = config
@@ -302,7 +296,6 @@ class RegistrationController:
     _once: LogOnce = field(init=False, default_factory=lambda: LogOnce(_log))
 
     async def reconcile(self, name: str) -> Requeue | None:
-        """Create or update the Cluster of one virtual cluster."""
         try:
             outcome = await self._reconcile(name)
         except KubeError as error:

@@ -248,7 +248,6 @@ class ClusterStatusController:
     clock: Clock
 
     async def reconcile(self, name: str) -> Requeue | None:
-        """Sync the status of one Cluster; ends when the Cluster is deleted."""
         vc, cluster = self.virtual_clusters.get(name), self.clusters.ours(name)
         if vc is None or cluster is None:
             if vc is None or (self.clusters.store.is_synced and self.clusters.has_listed(name)):

@@ -41,10 +41,7 @@ def is_too_deep(value: Any, text: bytes) -> bool:
 
 
 def decode_json(content: bytes) -> tuple[Any, bool]:
-    """Decode with null for values deeper than LEVELS; return also whether there are any.
-
-    Raises orjson.JSONDecodeError.
-    """
+    """Decode, with null for what is too deep: whether any is. Raises orjson.JSONDecodeError."""
     try:
         value = orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -228,7 +225,6 @@ class Codec(Generic[T]):
         return WatchEvent(kind, kept, self.resource_version(obj), unreadable=fault)
 
     def _decode(self, content: bytes, read: _Read) -> tuple[T | None, Unreadable | None]:
-        """Return an object, and why it cannot be read, or only in part."""
         try:
             return self._decoder.decode(content), None
         except _STRUCT_FAULTS as error:
@@ -266,7 +262,6 @@ class RawCodec(Codec[Object]):
         return obj, fault
 
     def trim(self, obj: Object) -> Object:
-        """Return what is kept of an object, which may be changed."""
         obj["metadata"].pop("managedFields", None)
         return obj
 

@@ -173,7 +173,6 @@ class WorkQueue(Generic[K]):
         self._may_take.set()
 
     def __len__(self) -> int:
-        """Return the number of ready keys."""
         return sum(len(keys) for keys in self._ready.values())
 
     def waiting(self) -> dict[Hashable, tuple[int, float]]:
@@ -217,7 +216,6 @@ class WorkQueue(Generic[K]):
         self._due[key] = loop.call_later(delay_s, self.add, key)
 
     def add_rate_limited(self, key: K) -> None:
-        """Enqueue a key after its back-off, and double that."""
         if key not in self._dependencies:
             self._wait(key, ())
         failures = self._failures.get(key, 0)
@@ -253,7 +251,6 @@ class WorkQueue(Generic[K]):
         self._retry(dict.fromkeys(itertools.chain(*waiting)))
 
     def forget(self, key: K) -> None:
-        """Reset the back-off of a key: it succeeded."""
         self._failures.pop(key, None)
         self._shared.leave(key, is_met=True)
         self._end_wait(key)

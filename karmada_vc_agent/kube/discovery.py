@@ -38,7 +38,6 @@ class Resource:
     verbs: frozenset[str] = frozenset()
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Return the URL path of the collection, of one object, or of its subresource."""
         group, version, _ = self.gvk
         parts = ["", "apis", group, version] if group else ["", "api", version]
         if namespace and self.namespaced:
@@ -70,10 +69,7 @@ UNKNOWN_FOR_S = 5.0
 
 
 class Discovery:
-    """The kinds that one API server serves.
-
-    unknown_for_s: maximum age of an answer that lacks a kind, however often that is looked up.
-    """
+    """What one API server serves. unknown_for_s: maximum age of an answer that lacks a kind."""
 
     def __init__(
         self,

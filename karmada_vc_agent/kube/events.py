@@ -155,7 +155,6 @@ class EventRecorder:
         await self._writers.run()
 
     async def drain(self, timeout_s: float) -> None:
-        """Write what is queued, within `timeout_s`."""
         async with asyncio.TaskGroup() as group:
             writers = group.create_task(self.run(), name="last events")
             with suppress(TimeoutError):

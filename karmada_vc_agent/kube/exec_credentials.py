@@ -156,10 +156,7 @@ BETWEEN_RUNS_S = 10.0
 
 
 class ExecUser:
-    """The credential that a plugin gave; certificate: (chain, key) in PEM. Raises PluginError.
-
-    wall_clock: Unix time.
-    """
+    """What a plugin gave. certificate: in PEM. wall_clock: Unix time. Raises PluginError."""
 
     def __init__(self, given: _ExecStatus, wall_clock: Callable[[], float] = time.time) -> None:
         self._now = wall_clock

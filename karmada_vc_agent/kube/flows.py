@@ -188,11 +188,9 @@ class TokenBucket:
         return False
 
     def give_back(self) -> None:
-        """Return a token that was reserved and is not used."""
         self._tokens += 1.0
 
     async def wait(self) -> None:
-        """Take one token and sleep until it may be used."""
         if self._qps <= 0:
             return
         if self._next is None:  # few buckets are waited for
@@ -275,7 +273,6 @@ class LoopTime:
         return seconds * math.exp((at - self.clock()) / DECAY_S)
 
     def is_over(self, flow: Hashable) -> bool:
-        """Whether a flow lately computed more than its share."""
         share = self.share_of(flow) or 0.0
         return share > 0 and self.recent(flow) > share * DECAY_S
 
@@ -372,7 +369,6 @@ def in_daemon_thread(function: Callable[[], T], name: str) -> Future[T]:
 
 
 async def await_in_thread(function: Callable[[], T], name: str) -> T:
-    """Return what a function returns; without blocking the event loop."""
     return await asyncio.wrap_future(in_daemon_thread(function, name))
 
 

@@ -63,7 +63,6 @@ class PartedReflector(Generic[T]):
 
     @property
     def is_synced(self) -> bool:
-        """Return whether all parts that were required at the start are listed."""
         return self._synced.is_set()
 
     @property
@@ -106,7 +105,6 @@ class PartedReflector(Generic[T]):
             self._tasks[name] = self.supervisor.start(group, "reflector", part.run, title)
 
     def _observed(self, obj: T) -> None:
-        """Have the part of an object that was just written followed."""
         part = self._parts.get(self.part_of(obj))
         if part is not None:
             part.check()
@@ -354,7 +352,6 @@ class InformerSet:
                 del self._stores[path], self._resources[path], self._requested_at[path]
 
     def _is_idle(self, path: str) -> bool:
-        """Return whether a resource is unused, and listed without objects."""
         store, group = self._stores[path], self._resources[path].gvk.group
         if is_built_in(group) or len(store) or store.unreadable or not store.is_synced:
             return False

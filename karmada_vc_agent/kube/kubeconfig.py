@@ -84,7 +84,6 @@ def pod_namespace() -> str | None:
 
 
 def in_cluster_credentials() -> Credentials:
-    """Return the credentials of the account that is mounted into this Pod."""
     host = os.environ[_SERVICE_HOST]
     port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     host = f"[{host}]" if ":" in host else host
@@ -357,7 +356,6 @@ class _TokenFile:
         return self._token
 
     def suspect(self) -> None:
-        """Read the token again soon: the server rejected it."""
         self._read_after = min(self._read_after, self._clock() + TOKEN_RETRY_S)
 
     def _read(self) -> str:
@@ -413,7 +411,6 @@ class CredentialsFollower:
             await self.check()
 
     def suspect(self) -> None:
-        """Check soon: the server rejected the credential."""
         self._credentials.suspect()
         self._is_suspect.set()
 

@@ -158,7 +158,6 @@ class LeaderElection:
         self.continues_lineage = bool(self.lineage)
 
     def is_leading(self) -> bool:
-        """Return whether the Lease is certainly still ours."""
         return self._is_within(self._renewed_at, self.renew_deadline_s)
 
     def is_in_touch(self) -> bool:
@@ -174,7 +173,6 @@ class LeaderElection:
         return self.retry_period_s + 2 * PATIENCE * self.renew_deadline_s + SLACK_S
 
     async def acquire(self) -> None:
-        """Wait until the Lease is ours."""
         once = LogOnce(_log)
         while True:
             try:
@@ -218,7 +216,6 @@ class LeaderElection:
         await (self.hand_over.agreed if self.hand_over else asyncio.Event()).wait()
 
     async def release(self) -> None:
-        """Release the Lease, so that a standby or a restart need not wait."""
         if self._renewed_at is None:
             return
         self._renewed_at = None

@@ -113,7 +113,6 @@ class History:
         self._settle()
 
     async def wait_new_epoch(self, epoch: int) -> None:
-        """Wait until everything has to be listed again."""
         while self.epoch == epoch:
             await self._moved.wait()
 
@@ -147,7 +146,6 @@ class History:
         return self._recovered_at if self.is_reachable else NEVER
 
     def begin_outage(self, url: str, reason: str) -> None:
-        """Log that the server is unreachable, unless that was logged."""
         if self._away_since is None:
             self._away_since = self._clock()
             extra = {"server": self.server, "url": url, "reason": reason}
@@ -248,7 +246,6 @@ class Store(Generic[T]):
             self._call(handler, None, obj)
 
     def apply(self, obj: T) -> None:
-        """Store an object from the watch."""
         key = self.codec.key(obj)
         self.unreadable.pop(key, None)
         old = self._objects.get(key)
@@ -302,7 +299,6 @@ class Store(Generic[T]):
             self._notify(old, kept)
 
     def remove(self, obj: T) -> None:
-        """Remove an object whose deletion the watch reported."""
         self._remove(self.codec.key(obj), self.codec.uid(obj))
 
     def remove_unlisted(self, obj: T, version: str | None) -> None:
@@ -311,7 +307,6 @@ class Store(Generic[T]):
             self.remove(obj)
 
     def remove_unreadable(self, item: Unreadable) -> None:
-        """Remove an unreadable object whose deletion the watch reported."""
         if item.key is not None:
             self._remove(item.key, item.uid)
 

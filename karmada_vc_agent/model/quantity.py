@@ -25,7 +25,6 @@ class Size(int):
 
     @classmethod
     def read(cls, given: Any) -> Self:
-        """Parse a number or a quantity. Raises TypeError and ValueError."""
         if isinstance(given, bool) or not isinstance(given, int | str):
             raise TypeError
         return cls(whole_units(given))
@@ -39,7 +38,6 @@ class QuantityText(str):
 
     @classmethod
     def read(cls, given: Any) -> Self:
-        """Return the text of a quantity or a number. Raises TypeError and ValueError."""
         if isinstance(given, bool) or not isinstance(given, str | int | float):
             raise TypeError
         if isinstance(given, int) and abs(given) > INT64_MAX:
@@ -174,7 +172,6 @@ def approximate(raw: Raw) -> float:
 
 
 def of_whole(units: int, notation: Notation = "DecimalSI") -> Quantity:
-    """Return a quantity of whole units."""
     return Quantity(units * _NANO, notation)
 
 
@@ -227,7 +224,6 @@ class Duration(float):
 
     @classmethod
     def read(cls, given: Any) -> Self:
-        """Parse a string or a number. Raises TypeError and ValueError."""
         if isinstance(given, str):
             return cls(parse_duration_s(given))
         if isinstance(given, bool) or not isinstance(given, int | float):
@@ -312,7 +308,6 @@ class WindowState:
 
 @lru_cache(maxsize=1024)
 def parse_windows(text: str) -> tuple[_Window, ...]:
-    """Parse windows with `;` between them. Raises ValueError."""
     return tuple(_parse_window(part.strip()) for part in text.split(";"))
 
 

@@ -261,7 +261,6 @@ class Rule:
     names: tuple[str, ...] = ()
 
     def as_object(self) -> Object:
-        """Return the entry for `rules` of a Role."""
         rule: Object = {"apiGroups": list(self.groups), "resources": list(self.resources)}
         if self.names:
             rule["resourceNames"] = list(self.names)
@@ -286,7 +285,6 @@ SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
 def service_account_user(namespace: str, name: str) -> str:
-    """Return the user name of a ServiceAccount."""
     return f"{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}"
 
 
@@ -304,7 +302,6 @@ _SUFFIX_LENGTH = 5
 
 
 def random_suffix() -> str:
-    """Return the five letters that follow a `generateName`."""
     return "".join(secrets.choice(LETTERS) for _ in range(_SUFFIX_LENGTH))
 
 
@@ -374,7 +371,6 @@ def is_in_karmadas_domain(key: str) -> bool:
 
 
 def execution_namespace(cluster: str) -> str:
-    """Return the hub namespace that holds the Works of a Cluster."""
     return EXECUTION_NAMESPACE_PREFIX + cluster
 
 

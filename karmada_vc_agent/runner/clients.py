@@ -74,12 +74,10 @@ class Clients:
         return (self.host, self.host_urgent, self.host_reviews, self.host_events)
 
     def use_for_hub(self, credentials: Credentials) -> None:
-        """Use other credentials for the hub, from the next request on."""
         for client in self.of_hub():
             client.credentials = credentials
 
     def use_for_host(self, credentials: Credentials) -> None:
-        """Use other credentials for the host, from the next request on."""
         for client in self.of_host():
             client.credentials = credentials
 
@@ -158,7 +156,6 @@ REPEAT_S = 24 * 3600.0
 
 
 def is_agents_own(chain: bytes | None, agent: str) -> bool:
-    """Return whether a certificate is the one that `join` gets for this agent."""
     certificate = _read(chain)
     if certificate is None:
         return False

@@ -68,7 +68,6 @@ class MetricsCollector:
         self.endpoints: dict[str, bool] = scopes.keep()
 
     def contact(self, name: str, server: str) -> None:
-        """Record that hub or host answered for a virtual cluster just now."""
         self._contacts[name, server] = self.wall_clock()
 
     def synced(self, name: str, took_s: float, status: Object, http_status: int | None) -> None:

@@ -171,7 +171,6 @@ class Fence:
         self.offline = Offline()
 
     def is_leading(self) -> bool:
-        """Return whether it may write Works and host objects."""
         return self.election is None or self.election.is_leading()
 
     def of_hub(self) -> str:
@@ -265,7 +264,6 @@ class Queues:
 
 
 def half_of_workers(workers: int) -> int:
-    """Return how many of so many workers one virtual cluster may have."""
     return (workers + 1) // 2
 
 
@@ -296,7 +294,6 @@ class Hooks:
     writes_ready: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
 
     async def wait_ready(self) -> None:
-        """Wait for all that precedes the first Work."""
         for ready in self.writes_ready:
             await ready()
 

@@ -50,17 +50,14 @@ class Leases:
         self.due: Signal[[str]] = Signal()
 
     def start(self, name: str) -> None:
-        """Renew the Lease of a virtual cluster from now on."""
         if name not in self._tried_at:
             self.tried(name)
             self.due.emit(name)
 
     def tried(self, name: str) -> None:
-        """Record an attempt, whatever its result."""
         self._tried_at[name] = self._clock()
 
     def end(self, name: str) -> None:
-        """Renew it no more, until it is started again."""
         self._tried_at.pop(name, None)
 
     def late(self, limit_s: float, possible_since: float) -> list[str]:
@@ -371,7 +368,6 @@ OF_CLUSTER_STATUS: tuple[ConditionType, ...] = (
 
 
 def declared_conditions(features: Iterable[Feature]) -> tuple[ConditionSpec, ...]:
-    """Return what core and features declare."""
     return (*OF_CORE, *(spec for feature in features for spec in feature.conditions))
 
 
@@ -440,5 +436,4 @@ class ClusterConditions(Conditions):
 
 
 def conditions_of_objects(parts: Parts) -> Conditions:
-    """Return what evaluates the conditions of VirtualCluster objects."""
     return Conditions(parts, lambda kind: kind.on_object)

@@ -191,7 +191,6 @@ class Service:
     # --- running ------------------------------------------------------------------------
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop`, then let what is being done end."""
         measure_with(self._common.loop_time)
         async with asyncio.TaskGroup() as group:
             readers = self._start_reading(group)

@@ -282,7 +282,6 @@ class WorkParts:
         )
 
     def _refuses_shared_hosts(self, cluster: str) -> bool:
-        """Return whether a virtual cluster may not have a host that another one has."""
         config, vc = self._common.config, self._common.virtual_clusters.get(cluster)
         profile = STRICT if config.refuse_shared_hosts else config.tenancy
         return vc is not None and virtual_cluster.refuses(profile, vc.allow, Guard.SHARED_HOSTS)
@@ -300,7 +299,6 @@ class WorkParts:
     # --- following ----------------------------------------------------------------------
 
     def _follow(self) -> None:
-        """Subscribe to signals; the controllers subscribe later."""
         common, signals = self._common, self._common.signals
         changes = work_watches.DependencyChanges(common.virtual_clusters, signals.dependencies.emit)
         for changed in (

@@ -94,7 +94,6 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def encode(header: Header, objects: Sequence[bytes]) -> bytes:
-    """Return an entry. objects: the JSON of each."""
     body = zlib.compress(b"[" + b",".join(objects) + b"]", LEVEL)
     summed = msgspec.structs.replace(header, sum=_sum(header, body))
     return msgspec.json.encode(summed) + b"\n" + body
@@ -318,7 +317,6 @@ class CheckpointSecrets:
 
     @property
     def too_large(self) -> frozenset[str]:
-        """Return the virtual clusters of which not everything fits."""
         return frozenset(map(cluster_of_key, self._left_out))
 
     def identity(self, number: int, key: str) -> str:
@@ -348,7 +346,6 @@ class CheckpointSecrets:
         self._unreadable.discard(number)
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
-        """Yield (number, key) of all entries."""
         for number, entries in self._entries.items():
             for key in list(entries):
                 yield number, key
@@ -441,7 +438,6 @@ class CheckpointSecrets:
 
 
 def _measured(text: str) -> tuple[str, int]:
-    """Return identity and size of an entry as a Secret has it."""
     try:
         content = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

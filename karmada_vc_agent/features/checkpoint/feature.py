@@ -138,7 +138,6 @@ class OfflineServing(Offline):
         self.clusters.seed([cluster for cluster in clusters if cluster is not None])
 
     def _drop_others(self) -> None:
-        """Refuse Clusters that differ from those of the hub."""
         for name in self.saved.clusters:
             cluster = self.clusters.get("", name)
             if self.works.store(name) is None:

@@ -82,7 +82,6 @@ class Saved:
 
     @property
     def clusters(self) -> list[str]:
-        """Return the Clusters that may be served."""
         return sorted(
             name for name, own in self.content_of.items() if entries.head_key(name) in own
         )
@@ -120,7 +119,6 @@ class Saved:
         self.content_of.pop(name, None)
 
     def refuse(self, name: str, reason: UnusableError) -> None:
-        """Do not serve a Cluster, or use another entry, from here."""
         self.refusals[name] = reason
         self.forget(name)
 
@@ -144,12 +142,10 @@ class Saved:
 
 
 def _owner(key: str) -> str:
-    """Return the Cluster that a key is of, or itself."""
     return entries.cluster_of_key(key) or key
 
 
 def _keys(name: str, head: Header | None) -> list[str]:
-    """Return the keys of the Works of a Cluster."""
     return [entries.works_key(name, head.parts, part) for part in range(head.parts)] if head else []
 
 
