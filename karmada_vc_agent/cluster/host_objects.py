@@ -66,7 +66,6 @@ class HostAddresses:
         nodes.add_handler(self._note)
 
     def is_foreign(self, address: str, cluster: str) -> bool:
-        """Return True for an address of the API server, or of a node of others."""
         plain = str(plain_address(address))
         if plain in self._api_servers:
             return True
@@ -189,9 +188,6 @@ def keys_of_cluster(
             yield node.metadata.name
 
 
-async def _not_recorded(_label: str, _name: str) -> None: ...
-
-
 @dataclass
 class NodeLabelsController:
     """Writes one label, on Nodes; pods can select by equality only (rewriting-rules 3.1).
@@ -205,10 +201,9 @@ class NodeLabelsController:
     membership: Membership
     virtual_clusters: Mapping[str, VirtualCluster]
     is_anothers: Callable[[str], bool] = lambda _: False
-    remember: Callable[[str, str], Awaitable[None]] = _not_recorded
+    remember: Callable[[str, str], Awaitable[None]] = lambda *_: asyncio.sleep(0)
 
     async def reconcile(self, node_name: str) -> None:
-        """Set the label of one node, or remove it if no virtual cluster needs it."""
         node = self.nodes.get("", node_name)
         if node is None:
             return

@@ -172,7 +172,6 @@ def host_id(host_uid: str) -> str:
 
 
 def agent_id(namespace: str, name: str) -> str:
-    """Return what distinguishes an agent from others of the same host."""
     return f"{namespace}/{name}"
 
 
@@ -198,7 +197,6 @@ _BY_ID = "id"
 
 
 def cluster_store() -> Store[Object]:
-    """Return an empty store of Clusters, with the index that HubClusters uses."""
     return Store(ClusterCodec(), {_BY_ID: lambda cluster: (str(dig(cluster, "spec", "id")),)})
 
 
@@ -261,7 +259,6 @@ class HubClusters:
         return cluster if name in self._names and self.is_ours(cluster) else None
 
     def is_ours(self, cluster: Object | None) -> bool:
-        """Return True for a Cluster of this host, and of no other agent of it."""
         return self._is_of_this_host(cluster) and (
             not self.agent or agent_of(cluster) in ("", self.agent)
         )

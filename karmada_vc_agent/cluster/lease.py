@@ -30,13 +30,11 @@ class AgentCondition:
     changed: Signal[[]] = field(default_factory=Signal)
 
     def fail(self, reason: str, problem: str) -> None:
-        """Report a failure."""
         if (self.reason, self.problem) != (reason, problem):
             self.reason, self.problem = reason, problem
             self.changed.emit()
 
     def succeed(self) -> None:
-        """Report that what failed succeeded."""
         self.fail("", "")
 
 

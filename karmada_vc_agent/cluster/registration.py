@@ -64,7 +64,6 @@ class VirtualClusterSources:
         return holder if is_older else None
 
     def merge(self) -> None:
-        """Have the registry hold what the sources define now."""
         merged: dict[str, VirtualCluster] = {}
         self._holders, self._rivals = {}, {}
         for source in self._sources:
@@ -87,7 +86,6 @@ class VirtualClusterSource:
         self._defined: dict[str, VirtualCluster] = {}
 
     def __contains__(self, cluster: object) -> bool:
-        """Return True if this source defines a virtual cluster of a name, served or not."""
         return cluster in self._defined
 
     def get(self, cluster: str) -> VirtualCluster | None:
@@ -273,7 +271,6 @@ _DELETED = (
 def keys_of_registered(
     virtual_clusters: Container[str], old: Object | None, new: Object | None
 ) -> Iterator[str]:
-    """Yield the virtual cluster of a changed Cluster, if it is served."""
     name = dig(new or old, "metadata", "name")
     if name in virtual_clusters:
         yield name

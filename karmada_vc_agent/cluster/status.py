@@ -320,7 +320,13 @@ class ClusterStatusController:
         if "apiEnablements" in patch:
             patch["apiEnablements"] = status["apiEnablements"]
         name = cluster["metadata"]["name"]
-        metadata = {"resourceVersion": version_of(cluster), "annotations": self._ages(name)}
+        # Alone these ages are worth no write.
+        now, silent_s = self.clock.now(), self.contact.silent_s(name)
+        ages = {vocabulary.OBSERVED_AT_ANNOTATION: now}
+        if silent_s is not None:
+            last = datetime.fromisoformat(now) - timedelta(seconds=silent_s)
+            ages[vocabulary.HUB_CONTACT_ANNOTATION] = timestamp(last)
+        metadata = {"resourceVersion": version_of(cluster), "annotations": ages}
         body = {"metadata": metadata, "status": patch}
         try:
             path = f"{CLUSTERS_PATH}/{name}/status"
@@ -330,15 +336,6 @@ class ClusterStatusController:
         # What is sent is what is there: Karmada has no defaults for a status.
         written = {**cluster, "metadata": answer["metadata"], "status": compared}
         self.clusters.store.observe(written)
-
-    def _ages(self, name: str) -> dict[str, str]:
-        """Return the annotations that say how old a status is; alone they are worth no write."""
-        now = self.clock.now()
-        ages, silent_s = {vocabulary.OBSERVED_AT_ANNOTATION: now}, self.contact.silent_s(name)
-        if silent_s is not None:
-            last = datetime.fromisoformat(now) - timedelta(seconds=silent_s)
-            ages[vocabulary.HUB_CONTACT_ANNOTATION] = timestamp(last)
-        return ages
 
 
 def _with_nodes(

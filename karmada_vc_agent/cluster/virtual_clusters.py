@@ -94,7 +94,6 @@ def former_names(virtual_clusters: Mapping[str, VirtualCluster], cluster: str) -
 
 
 def name_of_change(old: VirtualCluster | None, new: VirtualCluster | None) -> str:
-    """Return the name of the virtual cluster that a change of the registry is about."""
     vc = new or old
     return vc.name if vc is not None else ""
 
@@ -139,7 +138,6 @@ class Membership:
         return min(claimants, key=lambda cluster: (self._created_at(cluster) or "~", cluster))
 
     def nodes_of(self, cluster: str) -> list[Node]:
-        """Return the nodes that count for a virtual cluster, by name."""
         names = sorted(n for n in self._selected[cluster] if self.owner_of(n) == cluster)
         nodes = (self._nodes.get("", name) for name in names)
         return [node for node in nodes if node is not None]
@@ -276,7 +274,6 @@ class Scopes:
         return kept
 
     def keep_by(self, cluster_of: Callable[[K], str]) -> dict[K, V]:
-        """Return a mapping of which each key belongs to a virtual cluster."""
         kept: dict[K, V] = {}
 
         def drop(cluster: str) -> None:

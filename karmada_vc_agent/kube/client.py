@@ -323,15 +323,12 @@ class ApiClient:
         lane = self._lists if request.is_page else self._requests
         async with lane.slots.hold():
             if request.method != "GET":  # after all waiting, as the lead may have been lost
-                self._check_write(request.path)
+                reason = self._fence() if self._may_write() else "not the leader"
+                if reason:
+                    raise errors.UnreachableError(f"{self.name}: {reason}, write refused")
+                if (refusal := self.refusal(request.path)) is not None:
+                    raise refusal
             return await self._exchange(lane, request, content)
-
-    def _check_write(self, path: str) -> None:
-        reason = self._fence() if self._may_write() else "not the leader"
-        if reason:
-            raise errors.UnreachableError(f"{self.name}: {reason}, write refused")
-        if (refusal := self.refusal(path)) is not None:
-            raise refusal
 
     async def _exchange(
         self, lane: _Lane, request: _Request, content: bytes | None

@@ -184,7 +184,6 @@ class WorkQueue(Generic[K]):
         }
 
     def working_s(self) -> list[float]:
-        """Return for how many seconds each key in progress has been processed."""
         now = self._clock()
         return [now - started for started, _ in self._working.values()]
 
@@ -314,22 +313,20 @@ class WorkQueue(Generic[K]):
         return None
 
     def _may_have_another(self, group: Hashable) -> bool:
-        is_below = not self.at_once or self._working_of[group] < self.at_once
-        return is_below and not self._is_held(group)
-
-    def _is_held(self, group: Hashable) -> bool:
-        """Return whether a group exceeds its share of the loop while another one does not."""
+        """Return False above its workers, or its share of the loop while another one is below."""
         loop_time = self._loop_time
-        if loop_time is None or not loop_time.is_over(group):
+        if self.at_once and self._working_of[group] >= self.at_once:
             return False
+        if loop_time is None or not loop_time.is_over(group):
+            return True
         active = (other for other in (*self._ready, *self._working_of) if other != group)
         if all(map(loop_time.is_over, active)):
-            return False
+            return True
         loop_time.held(group)
         if self._held_check is None:
             loop = asyncio.get_running_loop()
             self._held_check = loop.call_later(HELD_CHECK_S, self._check_held)
-        return True
+        return False
 
     def _check_held(self) -> None:
         self._held_check = None

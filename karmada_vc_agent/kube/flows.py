@@ -114,7 +114,6 @@ class FairSlots:
         return True
 
     def give_back(self, flow: Hashable) -> None:
-        """Give a slot back that `try_take` returned True for."""
         self.free += 1
         self._held[flow] -= 1
         if not self._held[flow]:

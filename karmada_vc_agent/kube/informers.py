@@ -57,7 +57,6 @@ class PartedReflector(Generic[T]):
         self._has_changed.set()
 
     def has_listed(self, name: str) -> bool:
-        """Return whether the store has all there is of a part."""
         part = self._parts.get(name)
         return self.is_synced and part is not None and part.is_synced
 
@@ -321,7 +320,6 @@ class InformerSet:
         return self._stores[path]
 
     def stores(self) -> dict[str, Store[Object]]:
-        """Return the stores of all running reflectors, by path of their collection."""
         return dict(self._stores)
 
     def _changed(self, old: Object | None, new: Object | None) -> None:

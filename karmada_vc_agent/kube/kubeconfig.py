@@ -401,7 +401,6 @@ class CredentialsFollower:
         self._is_suspect = asyncio.Event()
 
     async def run(self) -> None:
-        """Check periodically, and soon after a 401, until cancelled."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(FILE_CHECK_S):

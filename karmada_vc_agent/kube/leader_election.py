@@ -107,11 +107,6 @@ SLACK_S = 1.0
 _MAX_INT32 = 2**31 - 1
 
 
-def since_boot() -> float:
-    """Return seconds that also pass while the machine is suspended, unlike those of `monotonic`."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
 class LeadLostError(Exception):
     """Another process holds the Lease now."""
 
@@ -121,14 +116,14 @@ class LeaderElection:
     """Holds one Lease, as `identity`; times as in Kubernetes.
 
     lineage: the annotation of a lineage that this process may belong to, "" = none. hand_over: when
-    and how the lead is handed over, None = never.
+    and how the lead is handed over, None = never. clock: counts while suspended, too.
     """
 
     client: ApiClient
     namespace: str
     name: str
     identity: str
-    clock: Callable[[], float] = since_boot
+    clock: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME)
     _: KW_ONLY
     lease_duration_s: float = 15.0
     renew_deadline_s: float = 10.0

@@ -100,7 +100,6 @@ class History:
         self._move()
 
     def join(self, member: object) -> None:
-        """Count a reflector among those that have to list."""
         self._listed_epochs[member] = self.epoch
 
     def leave(self, member: object) -> None:

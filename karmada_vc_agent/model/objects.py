@@ -27,7 +27,6 @@ class GroupVersionKind(NamedTuple):
 
     @property
     def group_kind(self) -> GroupKind:
-        """Return the kind without its version."""
         return GroupKind(self.group, self.kind)
 
     @property

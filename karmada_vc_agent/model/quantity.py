@@ -89,7 +89,8 @@ class Quantity:
 def parse(raw: Raw) -> Quantity:
     """Parse a quantity; below nano it is rounded up, as in Kubernetes. Raises ValueError."""
     digits, power, notation = _parts(raw)
-    magnitude = _shift(abs(digits), power + 9)
+    places, magnitude = power + 9, abs(digits)
+    magnitude = int(magnitude * 10**places if places >= 0 else -(-magnitude // 10**-places))
     if notation == "BinarySI":
         magnitude = min(magnitude, INT64_MAX * _NANO)
         notation = "DecimalSI" if 0 < magnitude < _NANO else notation
@@ -176,15 +177,7 @@ def of_whole(units: int, notation: Notation = "DecimalSI") -> Quantity:
 
 
 def of_milli(thousandths: int) -> Quantity:
-    """Return a decimal quantity of thousandths, as CPU is counted."""
     return Quantity(thousandths * _MILLI_IN_NANO)
-
-
-def _shift(digits: int, places: int) -> int:
-    """Multiply by a power of ten; fractions are rounded up."""
-    if places >= 0:
-        return int(digits * 10**places)
-    return int(-(-digits // 10**-places))
 
 
 def _scale_down(nano: int, unit: int) -> int:

@@ -87,7 +87,6 @@ _OUR_PREFIX = f"{DOMAIN}/"
 
 
 def is_ours(key: str) -> bool:
-    """Return True for a label or annotation key of our domain."""
     return key.startswith(_OUR_PREFIX)
 
 
@@ -237,7 +236,6 @@ def gateway_accounts_role(agent: str) -> str:
 
 
 def gateway_account(agent: str) -> str:
-    """Return the ServiceAccount of an agent's gateway."""
     return f"{agent}-gateway"
 
 
@@ -360,7 +358,6 @@ KARMADAS_DOMAIN = "karmada.io/"
 
 
 def is_karmada_key(key: str) -> bool:
-    """Return True for a label or annotation of any component of Karmada."""
     return KARMADAS_DOMAIN in key
 
 

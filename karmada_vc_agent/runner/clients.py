@@ -176,7 +176,6 @@ class HubCertificate:
         return certificate.not_after.timestamp() if certificate is not None else None
 
     async def watch(self) -> None:
-        """Log once a day that it expires soon, or has expired."""
         while True:
             certificate = _read(self.credentials().certificate)
             if certificate is None or certificate.remaining(self.now()) > WARN_BELOW:

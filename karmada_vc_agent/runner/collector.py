@@ -146,7 +146,6 @@ def _of_queue(controller: Controller[Any], served: Iterable[str]) -> Iterator[Sa
 def _by_code(
     family: str, met: Iterable[tuple[str, str]], served: Container[str]
 ) -> Iterator[Sample]:
-    """Yield how often each code is met by each virtual cluster that is served."""
     for (name, code), count in sorted(Counter(met).items()):
         if name in served:
             yield Sample(family, (name, code), count)

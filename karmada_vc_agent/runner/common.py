@@ -268,7 +268,6 @@ def half_of_workers(workers: int) -> int:
 
 
 def cluster_of_key(key: tuple[Any, ...]) -> str:
-    """Return the virtual cluster of a key that begins with it."""
     return str(key[0])
 
 
@@ -358,10 +357,6 @@ class _Discoveries:
 
     hub: Discovery
     host: Discovery
-
-    def cached(self, gvk: GroupVersionKind) -> Resource | None:
-        """Return where the host serves a kind, as far as is cached; costs no request."""
-        return self.host.served.by_kind.get(gvk)
 
     async def find(self, gvk: GroupVersionKind) -> Resource | None:
         """Return where a kind lives: as the host serves it, else as the hub does (trap 34)."""

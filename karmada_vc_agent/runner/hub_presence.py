@@ -186,7 +186,6 @@ class HubStart:
     # --- leading ------------------------------------------------------------------------
 
     def hand_over(self, is_away: Callable[[], bool]) -> HandOver:
-        """Return how the lead is handed over, once the hub is away for long."""
         return HandOver(
             LACKS_HUB_ANNOTATION,
             OFFERS_HUB_ANNOTATION,

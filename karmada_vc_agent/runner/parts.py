@@ -1,5 +1,6 @@
 """What controllers are made from, what features declare, and conditions."""
 
+import asyncio
 import logging
 import time
 from collections import defaultdict
@@ -120,7 +121,6 @@ class Parts:
             feature.connect(self)
 
     def names(self, *_change: object) -> Iterable[str]:
-        """Return the names of all virtual clusters, whatever changed."""
         return self.common.virtual_clusters
 
 
@@ -147,10 +147,6 @@ Setup = Callable[[Parts], ControllerSpec[Any] | None]
 
 Say = Callable[[str], None]
 """Prints a line."""
-
-
-async def _nothing(*_: object) -> None:
-    """Do nothing."""
 
 
 class Start(Protocol):
@@ -219,8 +215,8 @@ class Feature:
     definitions: Callable[[AgentConfig], tuple[Object, ...]] = lambda _: ()
     host_roles: Callable[[AgentConfig], tuple[str, ...]] = lambda _: ()
     hub_roles: Mapping[str, str] = field(default_factory=dict)
-    leave: Callable[[ApiClient, str, str, str, Say], Awaitable[None]] = _nothing
-    purge: Callable[[ApiClient, str, str, Say], Awaitable[None]] = _nothing
+    leave: Callable[[ApiClient, str, str, str, Say], Awaitable[None]] = lambda *_: asyncio.sleep(0)
+    purge: Callable[[ApiClient, str, str, Say], Awaitable[None]] = lambda *_: asyncio.sleep(0)
 
 
 async def check_permitted(common: Common, vc: VirtualCluster) -> None:
@@ -308,7 +304,6 @@ def rights_granted(parts: Parts, vc: VirtualCluster) -> Condition:
 
 
 def succeeded(kind: ConditionType, state: AgentCondition) -> Condition:
-    """Return the condition of what may fail for all virtual clusters."""
     if state.problem:
         return kind.false(state.reason, state.problem)
     return kind.true("Succeeded", "it succeeds again")

@@ -146,7 +146,6 @@ class SettingsFollower:
 
 
 def digest_of(path: Path) -> bytes:
-    """Return a digest of the content of a file, or why it has none now."""
     try:
         return hashlib.sha256(read_small(path)).digest()
     except OSError as error:

@@ -90,21 +90,17 @@ class Service:
         common, stores = self._common, self._common.stores
         is_offline = common.fence.offline.is_fencing
         lists = unlisted_paths(stores.of_host if is_offline else stores.reflectors)
-        missing = self._parts.missing_rights
+        missing, works = self._parts.missing_rights, self._parts.works.watches.works
+        writers = [each for each in self._controllers if each.name == EXECUTION]
+        reasons = [pair for each in writers for pair in why_not_written(common, works, each)]
         return {
             "lists": f"waiting for the first list of {', '.join(lists)}" if lists else None,
             "agents": self._check_other_agents(),
             "found": _note(list(common.origins.refused.values())),
             "rights": missing.of_all() or _note(missing.warnings()),
             "checkpoint": common.fence.offline.warning(),
-            "writes": _note([f"{name}: {why}" for name, why in self._why_not_written()]),
+            "writes": _note([f"{name}: {why}" for name, why in reasons]),
         }
-
-    def _why_not_written(self) -> Iterator[tuple[str, str]]:
-        works = self._parts.works.watches.works
-        for each in self._controllers:
-            if each.name == EXECUTION:
-                yield from why_not_written(self._common, works, each)
 
     def _check_other_agents(self) -> str | None:
         """Return which virtual clusters other agents serve; one that has others is ready."""
@@ -292,6 +288,5 @@ class Service:
 
 
 def _note(texts: list[str]) -> Note | None:
-    """Return the first few of many texts, and how many there are more."""
     more = [f"and {len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else []
     return Note("; ".join([*texts[:_SHOWN], *more])) or None

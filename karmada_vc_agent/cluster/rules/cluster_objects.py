@@ -215,7 +215,6 @@ def cluster_changes(
 
 
 def served_by_another(name: str, agent: str) -> str:
-    """Return the message for a Cluster that another agent of this host serves."""
     return (
         f"Cluster {name} is served by agent {agent} (namespace/name); give the virtual cluster "
         "another name, or stop that agent for good and run on the hub: kubectl annotate cluster "

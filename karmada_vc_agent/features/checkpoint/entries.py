@@ -138,7 +138,6 @@ def identity(content: bytes) -> str:
 
 
 def _sum(header: Header, body: bytes) -> str:
-    """Return the checksum of header and body, whatever checksum the header has."""
     summed = msgspec.json.encode(msgspec.structs.replace(header, sum=""))
     return hashlib.sha256(summed + b"\n" + body).hexdigest()
 

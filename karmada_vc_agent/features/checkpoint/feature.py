@@ -104,7 +104,6 @@ class OfflineServing(Offline):
             self._logged.add(name)
 
     def hub_identified(self, hub: str) -> None:
-        """Drop what was served from the checkpoint if it is of another hub."""
         for name, head in self._heads.items():
             if refusal := reader.hub_refusal(head.hub, hub):
                 self.saved.refuse(name, refusal)

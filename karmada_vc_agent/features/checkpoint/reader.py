@@ -115,7 +115,6 @@ class Saved:
         return max((at for text in times if (at := _time(text)) is not None), default=None)
 
     def forget(self, name: str) -> None:
-        """Drop the entries of a Cluster, or another entry by its key."""
         self.content_of.pop(name, None)
 
     def refuse(self, name: str, reason: UnusableError) -> None:
@@ -129,7 +128,6 @@ class Saved:
         self.refusals.setdefault(_owner(key), UnusableError(error.reason, f"{where}: {error}"))
 
     def _read(self, name: str, key: str, head: Header | None = None) -> list[Object]:
-        """Return the objects of an entry, none where it is missing or refused."""
         if (content := self.content(key)) is None:
             return []
         try:
@@ -185,7 +183,6 @@ def _take_contact(saved: Saved, header: Header) -> None:
 
 
 def _judge(saved: Saved, key: str, kind: str, check: Callable[[Header], None]) -> None:
-    """Drop an entry that may not be used, and note why."""
     content = saved.content(key)
     if content is None:
         return

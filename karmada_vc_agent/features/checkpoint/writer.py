@@ -46,7 +46,6 @@ class Outdated:
         return frozenset(self._state.values(_PREFIX))
 
     def has(self, cluster: str) -> bool:
-        """Return whether a virtual cluster must not be served from the checkpoint."""
         return not self.names().isdisjoint((cluster, EVERYTHING))
 
     async def note(self, cluster: str) -> None:

@@ -85,7 +85,6 @@ class DiscoveryController:
         self._once = LogOnce(_log)
 
     async def reconcile(self, name: str) -> Requeue | None:
-        """Serve one virtual cluster, or take the next step of its removal."""
         record = self.records.of(name)
         is_on, discovered = self.discovery.settings.is_used, None
         if is_on:
