@@ -201,10 +201,7 @@ def cluster_store() -> Store[Object]:
 
 
 async def find_cluster(hub: ApiClient, name: str) -> Object | None:
-    """Return the Cluster of a name, None if the hub lists none. Raises KubeError.
-
-    By a list: `leave` removes the right to get a Cluster by its name, and a denial is no absence.
-    """
+    """Return a Cluster by a list, as a denied get is no absence; None = none. Raises KubeError."""
     answer = await hub.get(CLUSTERS_PATH, {"fieldSelector": f"{vocabulary.NAME_FIELD}={name}"})
     clusters = maps_at(answer, "items")
     return next((each for each in clusters if each["metadata"]["name"] == name), None)
@@ -433,10 +430,7 @@ class AgentState:
         return self.cluster(name)
 
     async def remember_deleted(self, name: str, uid: str, settings: str) -> ClusterRecord:
-        """Record that this agent saw the deletion of the Cluster; return the record.
-
-        Reads the state first: `leave`, which deletes Clusters, records before that it left.
-        """
+        """Record that the Cluster was deleted; read first, as `leave` records before that."""
         if (recorded := self.cluster(name)) and recorded.was_deleted and recorded.uid == uid:
             return recorded
         stored = await self.read_again(name)

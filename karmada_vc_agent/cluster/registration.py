@@ -78,8 +78,6 @@ class VirtualClusterSources:
 
 
 class VirtualClusterSource:
-    """The virtual clusters that one source defines."""
-
     def __init__(self, sources: VirtualClusterSources, name: str) -> None:
         self.name = name
         self._sources = sources

@@ -341,10 +341,7 @@ class ClusterStatusController:
 def _with_nodes(
     host: Condition, nodes: Condition, vc: VirtualCluster, cluster: Object
 ) -> Condition:
-    """Return Ready; of a Cluster that is being deleted without its nodes.
-
-    While it is not Ready the hub removes its Works, before their objects are (contract 1.9).
-    """
+    """Return Ready; without the nodes while it is deleted, so that Works stay (contract 1.9)."""
     is_deleting = bool(cluster["metadata"].get("deletionTimestamp"))
     return rules.ready_with(host, nodes, when_unreachable=vc.ready_when_unreachable or is_deleting)
 

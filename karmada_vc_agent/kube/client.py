@@ -426,10 +426,7 @@ class ApiClient:
     def _lost(
         self, error: Exception, started: float, *, is_begun: bool, may_break: bool
     ) -> errors.UnreachableError:
-        """Return the error to raise; note an outage unless another request was answered meanwhile.
-
-        may_break: whether a broken response says nothing about the server.
-        """
+        """Return the error; note an outage. may_break: a broken response is no sign of one."""
         reason = errors.reason_of(error)
         is_answering = self.answered_at is not None and self.answered_at > started
         if not is_answering and not (is_begun and may_break):
@@ -473,10 +470,7 @@ class ApiClient:
 
 
 async def evict(client: ApiClient, pod_path: str, pod: Object) -> None:
-    """Evict this very pod. Raises ConflictError if it is another one, ApiError, UnreachableError.
-
-    TooManyRequestsError, at once: a PodDisruptionBudget forbids it.
-    """
+    """Evict this very pod. Raises ConflictError for another one, ApiError, UnreachableError."""
     metadata = pod["metadata"]
     body = {
         "apiVersion": "policy/v1",

@@ -26,7 +26,6 @@ from karmada_vc_agent.model.shapes import Shape
 READ_LEVELS = 260
 """Deeper values are read as null. Deeper than can be encoded: what was cut is never sent."""
 BRACKETS_AT_ONCE = 2_000
-"""Brackets at a time: 3 ms."""
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _TO_BRACKET = re.compile(rb'[^][{}"]*+(?:' + _STRING + rb'[^][{}"]*+)*+[][{}]', re.DOTALL)
 """From outside of a string to the next bracket, skipping strings."""
@@ -170,11 +169,7 @@ class Codec(Generic[T]):
         self._decoder = msgspec.json.Decoder(kind)
 
     def page(self, content: bytes, *, is_odd: bool = False) -> Page[T]:
-        """Decode one page. Raises ValueError if it cannot be read as a whole.
-
-        is_odd: read what can be read of each item, which is slow, and trim none; raises
-        UnreadableError if that is no list.
-        """
+        """Decode one page. is_odd: item by item. Raises ValueError, UnreadableError if is_odd."""
         if not is_odd:
             return self._page(*split_page(content), _read_whole, self.trim)
         try:

@@ -454,7 +454,6 @@ class Retries(Generic[K]):
 
 
 Source = Enqueues[K] | Retries[K]
-"""Connects changes to a queue."""
 
 
 _log = logging.getLogger(__name__)

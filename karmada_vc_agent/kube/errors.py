@@ -70,8 +70,6 @@ def need_of(method: str, path: str, *, watches: bool = False) -> Need | None:
 
 
 class Denials:
-    """The permissions that were missing recently."""
-
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._seen: TTLCache[Need, tuple[float, float]] = TTLCache(

@@ -25,7 +25,6 @@ from karmada_vc_agent.model.objects import timestamp
 from karmada_vc_agent.model.user_text import one_line
 
 PLUGIN_S = 30.0
-"""The limit of a plugin that is not interactive."""
 _GROUP = "client.authentication.k8s.io"
 _VERSIONS = (f"{_GROUP}/v1", f"{_GROUP}/v1beta1")
 _SHOWN = 500

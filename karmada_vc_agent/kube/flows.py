@@ -220,7 +220,6 @@ MOST_FILES = 65_536
 RESERVED_FILES = 16
 """For regular files, the event loop, the log and the helper processes."""
 ENDPOINTS = 2
-"""Addresses that we serve: health and metrics."""
 ENDPOINT_CONNECTIONS = 32
 """Connections at once of one address. Scrapers and kubelets have one or two."""
 
@@ -412,7 +411,6 @@ class Supervisor:
 
 
 ALONE = Supervisor()
-"""A default without counting."""
 
 
 Live = TypeVar("Live")
@@ -485,10 +483,7 @@ R = TypeVar("R")
 
 
 async def for_each(items: Iterable[T], call: Callable[[T], Awaitable[R]]) -> list[R]:
-    """Return the results of a call for each item, in order; only an outage stops at once.
-
-    Raises the first error at the end; one that an administrator intends only if there is no other.
-    """
+    """Return all results; an outage stops at once. Raises the first error that none intends."""
     results: list[R] = []
     errors: list[Exception] = []
     for item in items:

@@ -159,10 +159,7 @@ class PartedReflector(Generic[T]):
 def named_reflector(
     client: ApiClient, path: str, store: Store[T], names: Callable[[], Iterable[str]]
 ) -> PartedReflector[T]:
-    """Return what follows the objects of some names, of a resource without namespaces.
-
-    The names may change; one that is no longer required is followed until its object is deleted.
-    """
+    """Return what follows objects by names, one no longer required until it is deleted."""
 
     def name_of(obj: T) -> str:
         return store.codec.key(obj)[1]
@@ -181,7 +178,6 @@ _log = logging.getLogger(__name__)
 
 
 AnyReflector = Reflector[Any] | PartedReflector[Any]
-"""A reflector of a path, whole or in part."""
 
 
 async def wait_all_synced(reflectors: Sequence[AnyReflector], timeout_s: float) -> None:
@@ -252,10 +248,7 @@ def namespaced_reflector(
     *,
     are_ours: bool = False,
 ) -> PartedReflector[Object]:
-    """Return what follows one resource in the namespaces of a scope.
-
-    are_ours: all objects are our own, so a namespace without any takes no connection for a watch.
-    """
+    """Return what follows one resource. are_ours: a namespace without objects needs no watch."""
 
     def reflector_of(namespace: str, part: Store[Object]) -> Reflector[Object]:
         return _reflector(client, resource, part, query, namespace, rests=are_ours)

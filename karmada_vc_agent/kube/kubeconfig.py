@@ -157,8 +157,6 @@ class _Section(NamedTuple):
 
 
 class _Config:
-    """One context of a kubeconfig. Raises KubeconfigError."""
-
     def __init__(self, text: bytes, path: Path, context_name: str) -> None:
         self._path = path
         self.content = _load(text, path)
@@ -330,7 +328,6 @@ TOKEN_REREAD_S = 60.0
 """Kubelets renew a mounted token long before it expires; a minute's delay is fine."""
 TOKEN_RETRY_S = 1.0
 _TOKEN = re.compile(rb"[ -~]+")
-"""Characters allowed in a header."""
 
 
 class _TokenFile:

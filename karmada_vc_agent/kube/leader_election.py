@@ -32,7 +32,6 @@ from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, uid_of
 
 SKEW_S = 5.0
-"""Log if a Lease is ahead of our clock by more than this."""
 _LEAST_STEP = timedelta(milliseconds=1)
 
 

@@ -264,18 +264,15 @@ class Reflector(Generic[T]):
             content = await self.client.request("GET", self.path, query=query)
         else:
             content = await read_page(self.client, self.path, query, self._page_size)
-        page = await self._decode(content)
-        check_version(page.resource_version)
-        self._page_size.received(len(page.items) + len(page.unreadable), len(content))
-        return page
-
-    async def _decode(self, content: bytes) -> Page[T]:
         try:
-            return self.codec.page(content)
+            page = self.codec.page(content)
         except ValueError:
             # Takes a tenth of a second for each megabyte: others must not wait for it.
             page = await asyncio.to_thread(self.codec.page, content, is_odd=True)
-            return replace(page, items=[self.codec.trim(item) for item in page.items])
+            page = replace(page, items=[self.codec.trim(item) for item in page.items])
+        check_version(page.resource_version)
+        self._page_size.received(len(page.items) + len(page.unreadable), len(content))
+        return page
 
     def _accept(self, page: Page[T], epoch: int) -> None:
         history = self.client.history

@@ -49,7 +49,6 @@ POOLED = (
     + (LEASE_LANES + EVENTS + REVIEWS + OWNERS + WEBHOOK_CONNECTIONS)
     + flows.ENDPOINTS * flows.ENDPOINT_CONNECTIONS
 )
-"""All connections but watches."""
 WATCHES, WATCHES_A_CLUSTER, LEAST_WATCHES = 32, 16, 4
 """Watches of any agent, and of each virtual cluster."""
 

@@ -188,8 +188,6 @@ Change = Signal[[Object | None, Object | None]]
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """All signals that are no store's."""
-
     work: Signal[[str, Object | None, Object | None]] = field(default_factory=Signal)
     """virtual cluster, old and new of a Work"""
     work_due: Signal[[WorkKey]] = field(default_factory=Signal)
@@ -353,8 +351,6 @@ UNKNOWN_ON_HUB_FOR_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class _Discoveries:
-    """Discovery of both API servers."""
-
     hub: Discovery
     host: Discovery
 

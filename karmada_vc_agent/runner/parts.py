@@ -146,7 +146,6 @@ Setup = Callable[[Parts], ControllerSpec[Any] | None]
 
 
 Say = Callable[[str], None]
-"""Prints a line."""
 
 
 class Start(Protocol):

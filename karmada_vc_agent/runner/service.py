@@ -51,18 +51,14 @@ def why_not_written(
 
 
 FINISH_S = 3.0
-"""Time for reconciles in progress to end when the agent stops."""
 LAST_EVENTS_S = 0.5
 FOLLOW_PATIENCE_S = 3.0
 """How long a list may fail before /readyz reports it: a load balancer may switch over."""
 END_S = FINISH_S + LAST_EVENTS_S + 0.5
-"""Time for the whole end."""
 _SHOWN = 5
 
 
 class Service:
-    """Everything that runs while this process leads."""
-
     def __init__(self, common: Common, features: tuple[Feature, ...]) -> None:
         self._parts = parts = Parts(common, features)
         self._common = common
@@ -82,8 +78,6 @@ class Service:
         common.stores.claims.hold_changed.subscribe(self._hold_changed)
         common.metrics.add_source(parts.collector.samples)
         common.virtual_clusters.changed.subscribe(self._virtual_cluster_changed)
-
-    # --- checks -------------------------------------------------------------------------
 
     def checks(self) -> dict[str, str | None]:
         """Return what /readyz says of what runs here, by part; None or a Note where it passes."""
@@ -183,8 +177,6 @@ class Service:
     def _enqueue_changed(self) -> None:
         names, self._changed = tuple(self._changed), {}
         self._resync(names)
-
-    # --- running ------------------------------------------------------------------------
 
     async def run(self, stop: asyncio.Event) -> None:
         measure_with(self._common.loop_time)

@@ -104,8 +104,6 @@ class WorkParts:
         )
         self._follow()
 
-    # --- reading ------------------------------------------------------------------------
-
     def _read(self) -> None:
         """Make what watches Works, what they were made into, and what they depend on."""
         common, signals, host = self._common, self._common.signals, self._common.clients.host
@@ -206,8 +204,6 @@ class WorkParts:
 
         return reported
 
-    # --- writing ------------------------------------------------------------------------
-
     def _write(self) -> None:
         common, clients = self._common, self._common.clients
         former = partial(former_names, common.virtual_clusters)
@@ -293,8 +289,6 @@ class WorkParts:
         """Forget what was written to the host; none of it may be there."""
         self.host_objects.forget_all()
         self.namespace_writer.forget_all()
-
-    # --- following ----------------------------------------------------------------------
 
     def _follow(self) -> None:
         common, signals = self._common, self._common.signals

@@ -136,8 +136,6 @@ async def shake_hands(
 
 
 class Door(asyncio.Protocol):
-    """Hands a connection on as soon as it is there."""
-
     def __init__(self, enter: Callable[[asyncio.Transport], None]) -> None:
         self._enter = enter
 

@@ -71,8 +71,6 @@ Source = Callable[[], Iterable[Sample]]
 
 
 class _Readings(Collector):
-    """Runs the sources at each scrape."""
-
     def __init__(self, sources: list[Source], sampled: Mapping[str, Family]) -> None:
         self._sources = sources
         self._sampled = sampled

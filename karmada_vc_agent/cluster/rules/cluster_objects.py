@@ -34,10 +34,7 @@ PODS = "pods"
 
 
 def sum_allocatable(nodes: Iterable[Node]) -> dict[str, str]:
-    """Sum the allocatable of nodes by resource; a sum keeps the format of its first addend.
-
-    Sorted by name, unlike Karmada's, so that the format does not change between syncs.
-    """
+    """Sum by resource; sorted by node, so that the format of the first addend does not change."""
     sums: dict[str, Quantity] = {}
     for node in sorted(nodes, key=lambda node: node.metadata.name):
         for name, raw in node.status.allocatable.items():

@@ -176,10 +176,7 @@ def nodes_reachable(total: int, ready: int) -> Condition:
 
 
 def ready_with(host: Condition, nodes: Condition | None, *, when_unreachable: bool) -> Condition:
-    """Return the condition Ready of a Cluster, from what was judged of its host and its nodes.
-
-    when_unreachable: Ready all the same while its nodes are not (contract 4.2, trap 12).
-    """
+    """Return Ready; when_unreachable: whatever the nodes are (contract 4.2, trap 12)."""
     if nodes is None or nodes["status"] == "True" or when_unreachable or host["status"] != "True":
         return host
     text = f"the API server of the host is healthy, but {nodes['message']}"

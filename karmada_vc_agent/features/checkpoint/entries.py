@@ -71,7 +71,6 @@ LARGEST_BYTES = 128 * 2**20
 """What an entry may be decompressed to; its writer could fill the memory otherwise."""
 
 CLUSTER, WORKS, RULES, CONTACT = "cluster", "works", "rules", "contact"
-"""The kinds of entries."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -150,7 +149,6 @@ _METADATA = (
     *("labels", "annotations", "finalizers", "ownerReferences"),
 )
 _CONTENT = ("apiVersion", "kind", "spec", "target", "customizations", "webhooks")
-"""Fields of Works, Clusters, customizations and webhook configurations that a client wrote."""
 
 
 def _dispatched(obj: Object) -> Object | None:
@@ -228,10 +226,7 @@ def place_of(cluster: str, part: int) -> int:
 
 
 def parts_for(works: int, at_present: int = 1) -> int:
-    """Return into how many parts so many Works are split, a power of two.
-
-    at_present: as many as now, unless far fewer do: a few Works more or less rewrite nothing.
-    """
+    """Return a power of two; at_present stays unless far fewer do: few Works rewrite nothing."""
     parts = 1
     while parts * WORKS_A_PART < works and parts < MOST_PARTS:
         parts *= 2

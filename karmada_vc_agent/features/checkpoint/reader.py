@@ -23,7 +23,6 @@ from karmada_vc_agent.model.virtual_cluster import Range
 from karmada_vc_agent.model.vocabulary import execution_namespace
 
 SKEW_S = 300.0
-"""How far the clocks of replicas may differ."""
 
 
 class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -283,10 +282,7 @@ async def read_checkpoint(
     *,
     is_continued: bool = True,
 ) -> Checkpoint:
-    """Return the checkpoint, an empty one without the right to it. Raises KubeError.
-
-    is_continued: whether the last leader kept it; else it may have seen another state of the hub.
-    """
+    """Return it, empty without rights. is_continued: the last leader kept it. Raises KubeError."""
     secrets = entries.CheckpointSecrets(host, config.agent_namespace, config.agent_name)
     outdated = Outdated(state)
     if not is_continued:

@@ -146,8 +146,6 @@ class CheckpointWriter:
         failure = self._failures.get(EVERYTHING) or self._failures.get(cluster)
         return failure.error if failure is not None else None
 
-    # --- changes ------------------------------------------------------------------------
-
     def work_changed(self, cluster: str, old: Object | None, new: Object | None) -> None:
         name = (new or old or {})["metadata"]["name"]
         book = self._books.get(cluster)
@@ -178,8 +176,6 @@ class CheckpointWriter:
         book = self._books.get(cluster)
         return book is not None and bool(book.uid)
 
-    # --- before something is deleted ----------------------------------------------------
-
     async def strike(self, cluster: str, name: str) -> None:
         """Return once no start would serve a Work. Raises KubeError, NotReadyError."""
         async with self._lock:
@@ -207,8 +203,6 @@ class CheckpointWriter:
             book.touched.add(name)
         await self._write_cluster(cluster)
         self._failures.pop(cluster, None)
-
-    # --- writing ------------------------------------------------------------------------
 
     async def run(self) -> None:
         while True:
@@ -334,8 +328,6 @@ class CheckpointWriter:
         self.secrets.doubt_all()  # another writer may have changed or deleted one
         for name in self.secrets.too_large:  # there may be space for it now
             self._books.pop(name, None)
-
-    # --- one virtual cluster ------------------------------------------------------------
 
     def _is_listed(self, cluster: str) -> bool:
         """Return whether the hub has listed all of a virtual cluster since this process began."""

@@ -106,8 +106,6 @@ class DiscoveryController:
         self.origins.refuse(self.discovery.settings.source, name, "")
         self.origins.note(self.discovery.settings.source, name, None)
 
-    # --- discovered ---------------------------------------------------------------------
-
     async def _serve(self, discovered: Discovered, *, is_new: bool) -> Requeue | None:
         name, source = discovered.name, self.discovery.settings.source
         try:
@@ -147,8 +145,6 @@ class DiscoveryController:
             if about is not None:
                 self.warn(about, text)
         return Requeue(RECHECK_S)
-
-    # --- deleted ------------------------------------------------------------------------
 
     async def _source_deleted(self, name: str, record: DiscoveredRecord) -> Requeue | None:
         settings, subject = self.discovery.settings, record.subject
