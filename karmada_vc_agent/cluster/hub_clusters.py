@@ -125,7 +125,6 @@ class HubContact:
             raise
 
     def is_accepted(self, name: str) -> bool:
-        """Return True if the hub has accepted writes for a Cluster within its patience."""
         return self.problem_of(name) is None
 
     def silent_s(self, name: str) -> float | None:
@@ -271,7 +270,6 @@ class HubClusters:
         return cluster is not None and bool(dig(cluster, "spec", "id") == self.id_of(name))
 
     def conflicting_cluster(self, name: str) -> Object | None:
-        """Return a foreign Cluster that has our name or our id."""
         own_id, namesake = self.id_of(name), self.store.get("", name)
         if namesake is not None and dig(namesake, "spec", "id") != own_id:
             return namesake

@@ -72,7 +72,6 @@ class MissingRights:
         return texts[names[0]][0] if names and all(name in texts for name in names) else None
 
     def warnings(self) -> list[str]:
-        """Return what else is missing, which fails at most what needs it."""
         concerned = sorted(self.by_cluster().items())
         others = self._texts().get(_NONE, ())
         return [*(f"{name}: {texts[0]}" for name, texts in concerned), *others]

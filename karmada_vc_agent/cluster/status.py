@@ -295,10 +295,7 @@ class ClusterStatusController:
             self.on_synced(name, self.clock.monotonic() - started, status, http_status)
 
     async def _report(self, cluster: Object, status: Object, ready: Condition) -> None:
-        """Write the status; a change of Ready is logged once the hub accepted it.
-
-        Not while the hub lacks the Lease: then it writes Unknown each time.
-        """
+        """Write it; log a change of Ready while the hub has the Lease: else it writes Unknown."""
         name = cluster["metadata"]["name"]
         before = READY.find(dig(cluster, "status", "conditions"))
         await self.contact.track(name, STATUS, self._write(cluster, status))

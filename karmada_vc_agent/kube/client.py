@@ -212,10 +212,7 @@ class ApiClient:
     async def server_side_apply(
         self, path: str, obj: Any, manager: str, *, is_dry: bool = False, is_forced: bool = False
     ) -> Object:
-        """PATCH by server-side apply, which may create, and decode.
-
-        is_forced: take over fields that other managers own; otherwise ConflictError names them.
-        """
+        """Apply. is_forced: take over fields of others, which ConflictError names otherwise."""
         query = {"fieldManager": manager, "force": "true" if is_forced else "false"}
         if is_dry:
             query["dryRun"] = "All"
@@ -228,10 +225,7 @@ class ApiClient:
     async def delete_same(
         self, path: str, live: Object, as_user: str = "", *, is_unchanged: bool = False
     ) -> None:
-        """DELETE an object in the background if its uid, or also its version, is unchanged.
-
-        Raises NotFoundError if it does not exist, ConflictError if another one has its name.
-        """
+        """DELETE if uid, or also version, is the same. Raises NotFoundError, ConflictError."""
         marks = ("uid", "resourceVersion") if is_unchanged else ("uid",)
         options = {
             "kind": "DeleteOptions",

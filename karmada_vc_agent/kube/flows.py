@@ -287,7 +287,6 @@ class LoopTime:
 
     @types.coroutine
     def measured(self, flow: Hashable, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Run work and count the time that it computes between its waits."""
         step: Callable[[], Any] = partial(work.send, None)
         while True:
             began = self.clock()

@@ -107,7 +107,6 @@ class History:
         self._settle()
 
     def listed(self, member: object, epoch: int) -> None:
-        """Record that a reflector has listed everything, starting in that epoch."""
         self._listed_epochs[member] = epoch
         self._settle()
 

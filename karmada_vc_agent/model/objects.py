@@ -31,7 +31,6 @@ class GroupVersionKind(NamedTuple):
 
     @property
     def api_version(self) -> str:
-        """Return the apiVersion, such as `v1` or `apps/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
 

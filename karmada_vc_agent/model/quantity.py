@@ -161,10 +161,7 @@ def of_unit(name: str, amount: int) -> Quantity:
 
 
 def approximate(raw: Raw) -> float:
-    """Parse a quantity and return it as a float, with the rounding error of Kubernetes.
-
-    It multiplies digits by a power of ten: 700m is 0.7000000000000001. Raises ValueError.
-    """
+    """Parse to a float, as Kubernetes does: 700m is 0.7000000000000001. Raises ValueError."""
     digits, power, _ = _parts(raw)
     try:
         return digits * float(f"1e{power}") if -9 <= power < 0 else parse(raw).nano / _NANO

@@ -103,7 +103,6 @@ class LabelSelector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
         return all(requirement.matches(labels) for requirement in self.requirements())
 
     def requirements(self) -> tuple[Requirement, ...]:
-        """Return matchLabels and matchExpressions in one form."""
         equalities = (Requirement(k, "In", frozenset((v,))) for k, v in self.match_labels.items())
         return (*equalities, *self.match_expressions)
 
@@ -158,10 +157,7 @@ _TRUTH = {"true": True, "false": False}
 
 
 def enabled_controllers(text: str, also: Collection[str] = ()) -> frozenset[str]:
-    """Return the controllers that `*,foo,-foo` enables; the first match wins.
-
-    also: those that `*` includes here, too. Raises ValueError with the problem.
-    """
+    """Return what `*,foo,-foo` enables, by the first match; also: in `*`. Raises ValueError."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:
         if word != _ALL and word.removeprefix("-") not in CONTROLLERS:
@@ -434,7 +430,6 @@ class ClaimedNamespaces(UserDict[VirtualNamespace, HostNamespace]):
 def by_host(
     claims: Mapping[VirtualNamespace, HostNamespace],
 ) -> Mapping[HostNamespace, VirtualNamespace]:
-    """Return host namespace -> virtual name."""
     indexed = claims if isinstance(claims, ClaimedNamespaces) else ClaimedNamespaces(claims)
     return indexed.by_host
 

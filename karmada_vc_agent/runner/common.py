@@ -440,6 +440,5 @@ class Common:
 
 
 def _also_enabled(config: AgentConfig, clients: Clients) -> tuple[str, ...]:
-    """Return the controllers that are on by default for this agent only."""
     owns_certificate = is_agents_own(clients.hub.credentials.certificate, config.agent_name)
     return (virtual_cluster.CERT_ROTATION,) if owns_certificate else ()

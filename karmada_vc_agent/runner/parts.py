@@ -388,7 +388,6 @@ class Conditions:
         return conditions
 
     def sources(self, after_s: float = 0.0) -> tuple[Enqueues[str], ...]:
-        """Return what enqueues a virtual cluster whose conditions changed."""
         triggers = (trigger for spec in self._shown for trigger in spec.triggers(self._parts))
         return tuple(Enqueues(subscribe, keys, after_s) for subscribe, keys in triggers)
 

@@ -347,11 +347,7 @@ _RESOURCES = {
 
 
 def cluster_numbers(status: Object) -> dict[str, float]:
-    """Return metric name -> value: bytes, cores, pods, nodes.
-
-    What the status does not report has no value; what a summary omits is 0 (contract 4.4).
-    Source: karmada pkg/metrics/cluster.go, which keeps the last value instead.
-    """
+    """Return metric name -> bytes, cores, pods, nodes; what a summary omits is 0 (contract 4.4)."""
     ready = READY.find(status.get("conditions"))
     numbers = {"cluster_ready_state": float(ready is not None and ready["status"] == "True")}
     nodes = status.get("nodeSummary")
