@@ -464,7 +464,10 @@ class ApiClient:
 
 
 async def evict(client: ApiClient, pod_path: str, pod: Object) -> None:
-    """Evict this very pod. Raises ConflictError for another one, ApiError, UnreachableError."""
+    """Evict this very pod. Raises ConflictError if it is another one, ApiError, UnreachableError.
+
+    TooManyRequestsError, at once: a PodDisruptionBudget forbids it.
+    """
     metadata = pod["metadata"]
     body = {
         "apiVersion": "policy/v1",

@@ -482,7 +482,7 @@ R = TypeVar("R")
 
 
 async def for_each(items: Iterable[T], call: Callable[[T], Awaitable[R]]) -> list[R]:
-    """Return all results; an outage stops at once. Raises the first error that none intends."""
+    """Return all results. Raises an outage at once, another error at the end: unintended first."""
     results: list[R] = []
     errors: list[Exception] = []
     for item in items:
