@@ -35,7 +35,6 @@ ADDRESS_INDEX = "address"
 
 
 def addresses_of(node: Node) -> Iterator[str]:
-    """Return the addresses of a node; an index of their store."""
     for each in node.status.addresses:
         address = plain_address(each.address)
         if address is not None:
@@ -67,7 +66,6 @@ class HostAddresses:
         nodes.add_handler(self._note)
 
     def is_foreign(self, address: str, cluster: str) -> bool:
-        """Return True for an address of the API server, or of a node of others."""
         plain = str(plain_address(address))
         if plain in self._api_servers:
             return True
@@ -94,7 +92,6 @@ PENDING_BY_SELECTOR = "nodeSelector of pending pod"
 
 
 def pod_indexes() -> dict[str, Callable[[Pod], Iterable[str]]]:
-    """Return the indexes that the store of pods needs."""
     return {
         PODS_BY_NODE: lambda pod: (pod.spec.node_name,) if pod.spec.node_name else (),
         PENDING_BY_NAMESPACE: lambda pod: () if pod.spec.node_name else (pod.metadata.namespace,),
@@ -123,7 +120,6 @@ class NodeTrust:
         nodes.add_handler(self._changed)
 
     async def run(self) -> None:
-        """Check periodically until cancelled."""
         while True:
             await self.check()
             await asyncio.sleep(LOOK_S)
@@ -178,7 +174,6 @@ async def unlabel_nodes(host: ApiClient, value: str) -> int:
 
 
 def keys_of_node(old: Node | None, new: Node | None) -> Iterator[str]:
-    """Yield a node that changed."""
     node = new or old
     if node is not None:
         yield node.metadata.name
@@ -191,9 +186,6 @@ def keys_of_cluster(
     if dig(new or old, "metadata", "name") in virtual_clusters and agent_of(old) != agent_of(new):
         for node in nodes:
             yield node.metadata.name
-
-
-async def _not_recorded(_label: str, _name: str) -> None: ...
 
 
 @dataclass
@@ -209,10 +201,9 @@ class NodeLabelsController:
     membership: Membership
     virtual_clusters: Mapping[str, VirtualCluster]
     is_anothers: Callable[[str], bool] = lambda _: False
-    remember: Callable[[str, str], Awaitable[None]] = _not_recorded
+    remember: Callable[[str, str], Awaitable[None]] = lambda *_: asyncio.sleep(0)
 
     async def reconcile(self, node_name: str) -> None:
-        """Set the label of one node, or remove it if no virtual cluster needs it."""
         node = self.nodes.get("", node_name)
         if node is None:
             return

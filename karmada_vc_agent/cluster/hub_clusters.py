@@ -59,11 +59,9 @@ class Judgements:
         self.changed: Signal[[str]] = Signal()
 
     def of(self, name: str) -> Condition | None:
-        """Return the last judged condition, or None before the first probe."""
         return self._conditions.get(name)
 
     def is_ready(self, name: str) -> bool:
-        """Return True if the host can take writes for a virtual cluster."""
         judged = self._conditions.get(name)
         return judged is not None and judged["status"] == "True"
 
@@ -108,14 +106,12 @@ class HubContact:
         self.changed: Signal[[str]] = Signal()
 
     def accepted(self, name: str, what: str) -> None:
-        """Record that the hub has accepted STATUS or LEASE of a Cluster."""
         before = (self.silent_s(name) is None, self.problem_of(name))
         self._accepted[name, what] = _Accepted(self._clock(), is_any=True)
         if before != (False, self.problem_of(name)):
             self.changed.emit(name)
 
     def forget(self, name: str) -> None:
-        """Drop a Cluster that is not ours to report."""
         for what in REPORTS:
             self._accepted.pop((name, what), None)
 
@@ -129,7 +125,6 @@ class HubContact:
             raise
 
     def is_accepted(self, name: str) -> bool:
-        """Return True if the hub has accepted writes for a Cluster within its patience."""
         return self.problem_of(name) is None
 
     def silent_s(self, name: str) -> float | None:
@@ -167,7 +162,6 @@ CLUSTERS_PATH = "/apis/cluster.karmada.io/v1alpha1/clusters"
 
 @lru_cache(REMEMBERED)
 def cluster_id(host_uid: str, name: str) -> str:
-    """Return the `spec.id` of a virtual cluster."""
     return str(uuid.uuid5(uuid.UUID(host_uid), name))
 
 
@@ -177,7 +171,6 @@ def host_id(host_uid: str) -> str:
 
 
 def agent_id(namespace: str, name: str) -> str:
-    """Return what distinguishes an agent from others of the same host."""
     return f"{namespace}/{name}"
 
 
@@ -195,7 +188,6 @@ def version_of(cluster: Object) -> str:
 
 
 def digest(value: object) -> str:
-    """Return a short text that changes whenever a JSON value does."""
     content = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(content).hexdigest()[:32]
 
@@ -204,15 +196,11 @@ _BY_ID = "id"
 
 
 def cluster_store() -> Store[Object]:
-    """Return an empty store of Clusters, with the index that HubClusters uses."""
     return Store(ClusterCodec(), {_BY_ID: lambda cluster: (str(dig(cluster, "spec", "id")),)})
 
 
 async def find_cluster(hub: ApiClient, name: str) -> Object | None:
-    """Return the Cluster of a name, None if the hub lists none. Raises KubeError.
-
-    By a list: `leave` removes the right to get a Cluster by its name, and a denial is no absence.
-    """
+    """Return a Cluster by a list, as a denied get is no absence; None = none. Raises KubeError."""
     answer = await hub.get(CLUSTERS_PATH, {"fieldSelector": f"{vocabulary.NAME_FIELD}={name}"})
     clusters = maps_at(answer, "items")
     return next((each for each in clusters if each["metadata"]["name"] == name), None)
@@ -224,7 +212,6 @@ class ClusterCodec(RawCodec):
     shape = HubShape
 
     def trim(self, obj: Object) -> Object:
-        """Return what is kept of a Cluster."""
         enablements = dig(obj, "status", "apiEnablements")
         if isinstance(enablements, list):
             obj["status"]["apiEnablements"] = digest(enablements)
@@ -260,7 +247,6 @@ class HubClusters:
         store.add_handler(self._changed)
 
     def id_of(self, name: str) -> str:
-        """Return the id of a virtual cluster, whether it is served or not."""
         return cluster_id(self._host_uid, name)
 
     def ours(self, name: str) -> Object | None:
@@ -269,7 +255,6 @@ class HubClusters:
         return cluster if name in self._names and self.is_ours(cluster) else None
 
     def is_ours(self, cluster: Object | None) -> bool:
-        """Return True for a Cluster of this host, and of no other agent of it."""
         return self._is_of_this_host(cluster) and (
             not self.agent or agent_of(cluster) in ("", self.agent)
         )
@@ -285,7 +270,6 @@ class HubClusters:
         return cluster is not None and bool(dig(cluster, "spec", "id") == self.id_of(name))
 
     def conflicting_cluster(self, name: str) -> Object | None:
-        """Return a foreign Cluster that has our name or our id."""
         own_id, namesake = self.id_of(name), self.store.get("", name)
         if namesake is not None and dig(namesake, "spec", "id") != own_id:
             return namesake
@@ -293,7 +277,6 @@ class HubClusters:
         return next((each for each in doubles if each["metadata"]["name"] != name), None)
 
     def created_at(self, name: str) -> str:
-        """Return when the Cluster was created, or ""."""
         return str(dig(self.ours(name), "metadata", "creationTimestamp") or "")
 
     def is_ready(self, name: str) -> bool:
@@ -315,7 +298,6 @@ class HubClusters:
         return annotations_of(self.ours(name) or {}).get(vocabulary.PRESERVE_ANNOTATION) == "true"
 
     def is_deleting(self, name: str) -> bool:
-        """Return True if our Cluster has a deletion mark."""
         return bool(dig(self.ours(name), "metadata", "deletionTimestamp"))
 
 
@@ -425,7 +407,6 @@ class AgentState:
         return {name: record for name, record in records.items() if record is not None}
 
     def cluster(self, name: str) -> ClusterRecord | None:
-        """Return the record of one virtual cluster."""
         return _record(self._values.get(_CLUSTER_PREFIX + name, ""))
 
     async def remember(self, name: str, record: ClusterRecord) -> None:
@@ -447,10 +428,7 @@ class AgentState:
         return self.cluster(name)
 
     async def remember_deleted(self, name: str, uid: str, settings: str) -> ClusterRecord:
-        """Record that this agent saw the deletion of the Cluster; return the record.
-
-        Reads the state first: `leave`, which deletes Clusters, records before that it left.
-        """
+        """Record that the Cluster was deleted; read first, as `leave` records before that."""
         if (recorded := self.cluster(name)) and recorded.was_deleted and recorded.uid == uid:
             return recorded
         stored = await self.read_again(name)
@@ -460,7 +438,6 @@ class AgentState:
         return record
 
     async def forget(self, name: str) -> None:
-        """Drop the record of a virtual cluster that no longer exists."""
         await self._put(_CLUSTER_PREFIX + name, None)  # `leave` may have written one meanwhile
 
     async def remember_label(self, value: str, name: str) -> None:
@@ -494,7 +471,6 @@ class AgentState:
                 self._values[key] = value
 
     async def ensure_namespace(self) -> None:
-        """Create the agent's namespace if it does not exist."""
         try:
             await self._client.get(f"/api/v1/namespaces/{self._namespace}")
         except NotFoundError:

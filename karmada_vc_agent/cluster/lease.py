@@ -30,13 +30,11 @@ class AgentCondition:
     changed: Signal[[]] = field(default_factory=Signal)
 
     def fail(self, reason: str, problem: str) -> None:
-        """Report a failure."""
         if (self.reason, self.problem) != (reason, problem):
             self.reason, self.problem = reason, problem
             self.changed.emit()
 
     def succeed(self) -> None:
-        """Report that what failed succeeded."""
         self.fail("", "")
 
 
@@ -74,7 +72,6 @@ class MissingRights:
         return texts[names[0]][0] if names and all(name in texts for name in names) else None
 
     def warnings(self) -> list[str]:
-        """Return what else is missing, which fails at most what needs it."""
         concerned = sorted(self.by_cluster().items())
         others = self._texts().get(_NONE, ())
         return [*(f"{name}: {texts[0]}" for name, texts in concerned), *others]
@@ -146,7 +143,6 @@ class Lead:
         self._rival = str(writer)
 
     def may_report(self) -> bool:
-        """Return True if Leases and status of Clusters are ours to write."""
         if self.is_certain():
             self._rival = ""
         return not self._rival
@@ -185,7 +181,6 @@ class ClusterLeaseController:
     """The Lease as written last, and the epoch of the hub: also of one to be read again."""
 
     async def reconcile(self, name: str) -> Requeue | None:
-        """Renew the Lease of one virtual cluster; ends when its Cluster is deleted."""
         cluster = self.clusters.ours(name)
         if cluster is None:
             lease = self._leases.pop(name, None)

@@ -64,7 +64,6 @@ class VirtualClusterSources:
         return holder if is_older else None
 
     def merge(self) -> None:
-        """Have the registry hold what the sources define now."""
         merged: dict[str, VirtualCluster] = {}
         self._holders, self._rivals = {}, {}
         for source in self._sources:
@@ -79,23 +78,18 @@ class VirtualClusterSources:
 
 
 class VirtualClusterSource:
-    """The virtual clusters that one source defines."""
-
     def __init__(self, sources: VirtualClusterSources, name: str) -> None:
         self.name = name
         self._sources = sources
         self._defined: dict[str, VirtualCluster] = {}
 
     def __contains__(self, cluster: object) -> bool:
-        """Return True if this source defines a virtual cluster of a name, served or not."""
         return cluster in self._defined
 
     def get(self, cluster: str) -> VirtualCluster | None:
-        """Return the virtual cluster of a name, served or not."""
         return self._defined.get(cluster)
 
     def defined(self) -> Iterable[VirtualCluster]:
-        """Return the virtual clusters of this source."""
         return self._defined.values()
 
     def defines_nodes_of(self, vc: VirtualCluster) -> bool:
@@ -104,15 +98,12 @@ class VirtualClusterSource:
         return own is not None and selects_the_same(own, vc)
 
     def replace_all(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
-        """Define exactly these from now on."""
         self._define({vc.name: vc for vc in virtual_clusters})
 
     def put(self, vc: VirtualCluster) -> None:
-        """Define this one, instead of an earlier one of its name."""
         self._define({**self._defined, vc.name: vc})
 
     def remove(self, cluster: str) -> None:
-        """Define the virtual cluster of a name no more."""
         self._define({name: vc for name, vc in self._defined.items() if name != cluster})
 
     def rival(self, cluster: str) -> "VirtualClusterSource | None":
@@ -190,7 +181,6 @@ class LiveSettings:
         self.changed: Signal[[]] = Signal()
 
     def use(self, config: AgentConfig) -> None:
-        """Use these from now on."""
         config = replace(config, virtual_clusters=())
         if config != self.config:
             self.config = config
@@ -279,7 +269,6 @@ _DELETED = (
 def keys_of_registered(
     virtual_clusters: Container[str], old: Object | None, new: Object | None
 ) -> Iterator[str]:
-    """Yield the virtual cluster of a changed Cluster, if it is served."""
     name = dig(new or old, "metadata", "name")
     if name in virtual_clusters:
         yield name
@@ -302,7 +291,6 @@ class RegistrationController:
     _once: LogOnce = field(init=False, default_factory=lambda: LogOnce(_log))
 
     async def reconcile(self, name: str) -> Requeue | None:
-        """Create or update the Cluster of one virtual cluster."""
         try:
             outcome = await self._reconcile(name)
         except KubeError as error:

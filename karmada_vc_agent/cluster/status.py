@@ -248,7 +248,6 @@ class ClusterStatusController:
     clock: Clock
 
     async def reconcile(self, name: str) -> Requeue | None:
-        """Sync the status of one Cluster; ends when the Cluster is deleted."""
         vc, cluster = self.virtual_clusters.get(name), self.clusters.ours(name)
         if vc is None or cluster is None:
             if vc is None or (self.clusters.store.is_synced and self.clusters.has_listed(name)):
@@ -296,10 +295,7 @@ class ClusterStatusController:
             self.on_synced(name, self.clock.monotonic() - started, status, http_status)
 
     async def _report(self, cluster: Object, status: Object, ready: Condition) -> None:
-        """Write the status; a change of Ready is logged once the hub accepted it.
-
-        Not while the hub lacks the Lease: then it writes Unknown each time.
-        """
+        """Write it; log a change of Ready while the hub has the Lease: else it writes Unknown."""
         name = cluster["metadata"]["name"]
         before = READY.find(dig(cluster, "status", "conditions"))
         await self.contact.track(name, STATUS, self._write(cluster, status))
@@ -321,7 +317,13 @@ class ClusterStatusController:
         if "apiEnablements" in patch:
             patch["apiEnablements"] = status["apiEnablements"]
         name = cluster["metadata"]["name"]
-        metadata = {"resourceVersion": version_of(cluster), "annotations": self._ages(name)}
+        # Alone these ages are worth no write.
+        now, silent_s = self.clock.now(), self.contact.silent_s(name)
+        ages = {vocabulary.OBSERVED_AT_ANNOTATION: now}
+        if silent_s is not None:
+            last = datetime.fromisoformat(now) - timedelta(seconds=silent_s)
+            ages[vocabulary.HUB_CONTACT_ANNOTATION] = timestamp(last)
+        metadata = {"resourceVersion": version_of(cluster), "annotations": ages}
         body = {"metadata": metadata, "status": patch}
         try:
             path = f"{CLUSTERS_PATH}/{name}/status"
@@ -332,23 +334,11 @@ class ClusterStatusController:
         written = {**cluster, "metadata": answer["metadata"], "status": compared}
         self.clusters.store.observe(written)
 
-    def _ages(self, name: str) -> dict[str, str]:
-        """Return the annotations that say how old a status is; alone they are worth no write."""
-        now = self.clock.now()
-        ages, silent_s = {vocabulary.OBSERVED_AT_ANNOTATION: now}, self.contact.silent_s(name)
-        if silent_s is not None:
-            last = datetime.fromisoformat(now) - timedelta(seconds=silent_s)
-            ages[vocabulary.HUB_CONTACT_ANNOTATION] = timestamp(last)
-        return ages
-
 
 def _with_nodes(
     host: Condition, nodes: Condition, vc: VirtualCluster, cluster: Object
 ) -> Condition:
-    """Return Ready; of a Cluster that is being deleted without its nodes.
-
-    While it is not Ready the hub removes its Works, before their objects are (contract 1.9).
-    """
+    """Return Ready; without the nodes while it is deleted, so that Works stay (contract 1.9)."""
     is_deleting = bool(cluster["metadata"].get("deletionTimestamp"))
     return rules.ready_with(host, nodes, when_unreachable=vc.ready_when_unreachable or is_deleting)
 

@@ -61,7 +61,6 @@ class VirtualClusters(Mapping[str, VirtualCluster]):
         return len(self._by_name)
 
     def are_several(self) -> bool:
-        """Return True if there is more than one, which share what there is."""
         return len(self._by_name) > 1
 
     def loop_share(self, name: Hashable) -> float | None:
@@ -70,7 +69,6 @@ class VirtualClusters(Mapping[str, VirtualCluster]):
         return vc.bounds.loop_milliseconds / 1000 if vc is not None else None
 
     def put(self, vc: VirtualCluster) -> None:
-        """Have this one, instead of an earlier one of its name."""
         self.replace_all({**self._by_name, vc.name: vc}.values())
 
     def replace_all(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
@@ -96,7 +94,6 @@ def former_names(virtual_clusters: Mapping[str, VirtualCluster], cluster: str) -
 
 
 def name_of_change(old: VirtualCluster | None, new: VirtualCluster | None) -> str:
-    """Return the name of the virtual cluster that a change of the registry is about."""
     vc = new or old
     return vc.name if vc is not None else ""
 
@@ -135,14 +132,12 @@ class Membership:
         return shared
 
     def owner_of(self, node_name: str) -> str | None:
-        """Return the virtual cluster that a node counts for."""
         claimants = self._claimants.get(node_name, ())
         if len(claimants) < 2:
             return claimants[0] if claimants else None
         return min(claimants, key=lambda cluster: (self._created_at(cluster) or "~", cluster))
 
     def nodes_of(self, cluster: str) -> list[Node]:
-        """Return the nodes that count for a virtual cluster, by name."""
         names = sorted(n for n in self._selected[cluster] if self.owner_of(n) == cluster)
         nodes = (self._nodes.get("", name) for name in names)
         return [node for node in nodes if node is not None]
@@ -268,7 +263,6 @@ class Scopes:
         self.ended.emit(cluster)
 
     def keep(self) -> dict[str, V]:
-        """Return a mapping by virtual cluster."""
         kept: dict[str, V] = {}
         self.ended.subscribe(lambda cluster: kept.pop(cluster, None))
         return kept
@@ -280,7 +274,6 @@ class Scopes:
         return kept
 
     def keep_by(self, cluster_of: Callable[[K], str]) -> dict[K, V]:
-        """Return a mapping of which each key belongs to a virtual cluster."""
         kept: dict[K, V] = {}
 
         def drop(cluster: str) -> None:
@@ -323,7 +316,6 @@ def phase_of(live: Object | None, agent: str) -> Phase:
 
 
 def claim_of(host_namespace: Object) -> Claim | None:
-    """Return the claim on a host Namespace object, or None."""
     labels = labels_of(host_namespace)
     if CLUSTER_LABEL not in labels or NAMESPACE_LABEL not in labels:
         return None
@@ -347,7 +339,6 @@ def unclaim(live: Object) -> Object:
 
 
 def claims_in(old: Object | None, new: Object | None) -> list[Claim]:
-    """Return the claims on a host namespace before and after a change, each once."""
     claims = (claim_of(obj) for obj in (old, new) if obj is not None)
     return list(dict.fromkeys(claim for claim in claims if claim is not None))
 
@@ -368,7 +359,6 @@ class HeldError(ForbiddenError):
 
 
 def hold_of(namespace: Object | None) -> str | None:
-    """Return why a host namespace is held, None if it is not."""
     text = annotations_of(namespace or {}).get(vocabulary.HOLD_ANNOTATION, "")
     return None if text in ("", "false") else text[:REASON_AT_MOST]
 
@@ -390,7 +380,6 @@ class Claims:
         host_namespaces.add_handler(self._changed)
 
     def of(self, cluster: str) -> Mapping[VirtualNamespace, HostNamespace]:
-        """Return the claims of one virtual cluster."""
         return self._by_cluster.get(cluster, {})
 
     def left_by(self, former: Iterable[str]) -> Mapping[VirtualNamespace, HostNamespace]:
@@ -398,7 +387,6 @@ class Claims:
         return {namespace: host for name in former for namespace, host in self.of(name).items()}
 
     def clusters(self) -> list[str]:
-        """Return the virtual clusters that have claims, in the settings or not."""
         return list(self._by_cluster)
 
     def phase(self, host_namespace: str, live: Object | None = None) -> Phase:
@@ -434,7 +422,6 @@ class Claims:
         return live is None or (claim is not None and claim.cluster == cluster)
 
     def is_claimed_twice(self, cluster: str, namespace: VirtualNamespace) -> bool:
-        """Return True if two host namespaces have the claim for a virtual one."""
         return len(self._hosts.get((cluster, namespace), ())) > 1
 
     def refusal(self, path: str) -> HeldError | None:

@@ -212,10 +212,7 @@ class ApiClient:
     async def server_side_apply(
         self, path: str, obj: Any, manager: str, *, is_dry: bool = False, is_forced: bool = False
     ) -> Object:
-        """PATCH by server-side apply, which may create, and decode.
-
-        is_forced: take over fields that other managers own; otherwise ConflictError names them.
-        """
+        """Apply. is_forced: take over fields of others, which ConflictError names otherwise."""
         query = {"fieldManager": manager, "force": "true" if is_forced else "false"}
         if is_dry:
             query["dryRun"] = "All"
@@ -228,10 +225,7 @@ class ApiClient:
     async def delete_same(
         self, path: str, live: Object, as_user: str = "", *, is_unchanged: bool = False
     ) -> None:
-        """DELETE an object in the background if its uid, or also its version, is unchanged.
-
-        Raises NotFoundError if it does not exist, ConflictError if another one has its name.
-        """
+        """DELETE if uid, or also version, is the same. Raises NotFoundError, ConflictError."""
         marks = ("uid", "resourceVersion") if is_unchanged else ("uid",)
         options = {
             "kind": "DeleteOptions",
@@ -323,15 +317,12 @@ class ApiClient:
         lane = self._lists if request.is_page else self._requests
         async with lane.slots.hold():
             if request.method != "GET":  # after all waiting, as the lead may have been lost
-                self._check_write(request.path)
+                reason = self._fence() if self._may_write() else "not the leader"
+                if reason:
+                    raise errors.UnreachableError(f"{self.name}: {reason}, write refused")
+                if (refusal := self.refusal(request.path)) is not None:
+                    raise refusal
             return await self._exchange(lane, request, content)
-
-    def _check_write(self, path: str) -> None:
-        reason = self._fence() if self._may_write() else "not the leader"
-        if reason:
-            raise errors.UnreachableError(f"{self.name}: {reason}, write refused")
-        if (refusal := self.refusal(path)) is not None:
-            raise refusal
 
     async def _exchange(
         self, lane: _Lane, request: _Request, content: bytes | None
@@ -429,10 +420,7 @@ class ApiClient:
     def _lost(
         self, error: Exception, started: float, *, is_begun: bool, may_break: bool
     ) -> errors.UnreachableError:
-        """Return the error to raise; note an outage unless another request was answered meanwhile.
-
-        may_break: whether a broken response says nothing about the server.
-        """
+        """Return the error; note an outage. may_break: a broken response is no sign of one."""
         reason = errors.reason_of(error)
         is_answering = self.answered_at is not None and self.answered_at > started
         if not is_answering and not (is_begun and may_break):

@@ -26,7 +26,6 @@ from karmada_vc_agent.model.shapes import Shape
 READ_LEVELS = 260
 """Deeper values are read as null. Deeper than can be encoded: what was cut is never sent."""
 BRACKETS_AT_ONCE = 2_000
-"""Brackets at a time: 3 ms."""
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _TO_BRACKET = re.compile(rb'[^][{}"]*+(?:' + _STRING + rb'[^][{}"]*+)*+[][{}]', re.DOTALL)
 """From outside of a string to the next bracket, skipping strings."""
@@ -41,10 +40,7 @@ def is_too_deep(value: Any, text: bytes) -> bool:
 
 
 def decode_json(content: bytes) -> tuple[Any, bool]:
-    """Decode with null for values deeper than LEVELS; return also whether there are any.
-
-    Raises orjson.JSONDecodeError.
-    """
+    """Decode, with null for what is too deep: whether any is. Raises orjson.JSONDecodeError."""
     try:
         value = orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -173,11 +169,7 @@ class Codec(Generic[T]):
         self._decoder = msgspec.json.Decoder(kind)
 
     def page(self, content: bytes, *, is_odd: bool = False) -> Page[T]:
-        """Decode one page. Raises ValueError if it cannot be read as a whole.
-
-        is_odd: read what can be read of each item, which is slow, and trim none; raises
-        UnreadableError if that is no list.
-        """
+        """Decode one page. is_odd: item by item. Raises ValueError, UnreadableError if is_odd."""
         if not is_odd:
             return self._page(*split_page(content), _read_whole, self.trim)
         try:
@@ -228,7 +220,6 @@ class Codec(Generic[T]):
         return WatchEvent(kind, kept, self.resource_version(obj), unreadable=fault)
 
     def _decode(self, content: bytes, read: _Read) -> tuple[T | None, Unreadable | None]:
-        """Return an object, and why it cannot be read, or only in part."""
         try:
             return self._decoder.decode(content), None
         except _STRUCT_FAULTS as error:
@@ -266,7 +257,6 @@ class RawCodec(Codec[Object]):
         return obj, fault
 
     def trim(self, obj: Object) -> Object:
-        """Return what is kept of an object, which may be changed."""
         obj["metadata"].pop("managedFields", None)
         return obj
 

@@ -173,7 +173,6 @@ class WorkQueue(Generic[K]):
         self._may_take.set()
 
     def __len__(self) -> int:
-        """Return the number of ready keys."""
         return sum(len(keys) for keys in self._ready.values())
 
     def waiting(self) -> dict[Hashable, tuple[int, float]]:
@@ -185,7 +184,6 @@ class WorkQueue(Generic[K]):
         }
 
     def working_s(self) -> list[float]:
-        """Return for how many seconds each key in progress has been processed."""
         now = self._clock()
         return [now - started for started, _ in self._working.values()]
 
@@ -217,7 +215,6 @@ class WorkQueue(Generic[K]):
         self._due[key] = loop.call_later(delay_s, self.add, key)
 
     def add_rate_limited(self, key: K) -> None:
-        """Enqueue a key after its back-off, and double that."""
         if key not in self._dependencies:
             self._wait(key, ())
         failures = self._failures.get(key, 0)
@@ -253,7 +250,6 @@ class WorkQueue(Generic[K]):
         self._retry(dict.fromkeys(itertools.chain(*waiting)))
 
     def forget(self, key: K) -> None:
-        """Reset the back-off of a key: it succeeded."""
         self._failures.pop(key, None)
         self._shared.leave(key, is_met=True)
         self._end_wait(key)
@@ -317,22 +313,20 @@ class WorkQueue(Generic[K]):
         return None
 
     def _may_have_another(self, group: Hashable) -> bool:
-        is_below = not self.at_once or self._working_of[group] < self.at_once
-        return is_below and not self._is_held(group)
-
-    def _is_held(self, group: Hashable) -> bool:
-        """Return whether a group exceeds its share of the loop while another one does not."""
+        """Return False above its workers, or its share of the loop while another one is below."""
         loop_time = self._loop_time
-        if loop_time is None or not loop_time.is_over(group):
+        if self.at_once and self._working_of[group] >= self.at_once:
             return False
+        if loop_time is None or not loop_time.is_over(group):
+            return True
         active = (other for other in (*self._ready, *self._working_of) if other != group)
         if all(map(loop_time.is_over, active)):
-            return False
+            return True
         loop_time.held(group)
         if self._held_check is None:
             loop = asyncio.get_running_loop()
             self._held_check = loop.call_later(HELD_CHECK_S, self._check_held)
-        return True
+        return False
 
     def _check_held(self) -> None:
         self._held_check = None
@@ -460,7 +454,6 @@ class Retries(Generic[K]):
 
 
 Source = Enqueues[K] | Retries[K]
-"""Connects changes to a queue."""
 
 
 _log = logging.getLogger(__name__)

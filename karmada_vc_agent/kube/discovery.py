@@ -25,7 +25,6 @@ from karmada_vc_agent.model.vocabulary import service_account_of
 _AGGREGATED = "APIGroupDiscoveryList"
 _ROOTS = ("/api", "/apis")
 _SHAPE_ERRORS = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
-"""Errors of reading a response that is not a discovery document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,6 @@ class Resource:
     verbs: frozenset[str] = frozenset()
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Return the URL path of the collection, of one object, or of its subresource."""
         group, version, _ = self.gvk
         parts = ["", "apis", group, version] if group else ["", "api", version]
         if namespace and self.namespaced:
@@ -70,10 +68,7 @@ UNKNOWN_FOR_S = 5.0
 
 
 class Discovery:
-    """The kinds that one API server serves.
-
-    unknown_for_s: maximum age of an answer that lacks a kind, however often that is looked up.
-    """
+    """What one API server serves. unknown_for_s: maximum age of an answer that lacks a kind."""
 
     def __init__(
         self,
@@ -208,10 +203,7 @@ DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 async def is_aggregated(client: ApiClient, resource: Resource) -> bool:
-    """Return whether an aggregated API server serves a kind, by a request. Raises KubeError.
-
-    Built-in kinds and those of CustomResourceDefinitions are in the storage of the API server.
-    """
+    """Return whether a kind is in no storage of the API server, by a request. Raises KubeError."""
     group = resource.gvk.group
     if is_built_in(group):
         return False
@@ -228,10 +220,7 @@ _groups: WeakKeyDictionary[ApiClient, tuple[str | None, ServedApis]] = WeakKeyDi
 
 
 async def is_absent(client: ApiClient, path: str) -> bool:
-    """Return whether the API server says, in its discovery, that it serves no kind at a path.
-
-    404 without a Status is also the answer of a proxy, and while an APIService is away.
-    """
+    """Return whether its discovery says that a path is not served: 404 may be that of a proxy."""
     _, root, group, version, *_ = f"{path}//".split("/")
     need = errors.need_of("GET", path)
     if root != "apis" or need is None:

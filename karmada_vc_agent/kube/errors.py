@@ -43,16 +43,12 @@ class Need:
         return Rule((self.group,), (self.resource,), (self.verb,), names)
 
     def __str__(self) -> str:
-        """Return `{apiGroups: [...], ...} in namespace x`."""
         where = f"in namespace {self.namespace}" if self.namespace else "cluster-wide"
         return f"{self.rule} {where}"
 
 
 def need_of(method: str, path: str, *, watches: bool = False) -> Need | None:
-    """Return what a request needs; None if its path is not of a resource.
-
-    Source: Kubernetes request verbs and resources (RequestInfo).
-    """
+    """Return what a request needs (as RequestInfo); None if its path is of no resource."""
     steps = [unquote(step) for step in urlsplit(path).path.split("/") if step]
     if steps[:1] == ["apis"] and len(steps) > 3:
         group, steps = steps[1], steps[3:]
@@ -74,8 +70,6 @@ def need_of(method: str, path: str, *, watches: bool = False) -> Need | None:
 
 
 class Denials:
-    """The permissions that were missing recently."""
-
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._seen: TTLCache[Need, tuple[float, float]] = TTLCache(
@@ -290,7 +284,6 @@ def _is_about(named: str, kind: Any, path: str, sent: bytes | None) -> bool:
 
 
 def _decoded(content: bytes, kind: Any) -> Any:
-    """Decode JSON; None if it is not of that kind."""
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -29,7 +29,6 @@ from karmada_vc_agent.model.objects import Object, timestamp
 _log = logging.getLogger(__name__)
 
 EVENTS_QPS = 50.0
-"""The rate of the client of a recorder."""
 WRITERS = 8
 """Events that are written concurrently, one of each flow: a slow one holds up no other flow."""
 QUEUE_LENGTH = 5000
@@ -59,8 +58,6 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """One event: its object and its content."""
-
     source: str
     involved: tuple[str, str, str, str, str]
     type: str
@@ -111,11 +108,7 @@ class EventRecorder:
         flow: str = "",
         series: Series | None = None,
     ) -> bool:
-        """Queue an event about `obj`: {apiVersion, kind, metadata: {namespace, name, uid}}.
-
-        source: the component. kind: Normal or Warning. flow: default is the namespace of the
-        object. Return whether it will be written.
-        """
+        """Queue an event about (part of) an object; return whether it will be written."""
         if self._only_warnings and kind != WARNING:
             return False
         namespace, name, uid = (obj["metadata"].get(k) or "" for k in ("namespace", "name", "uid"))
@@ -155,7 +148,6 @@ class EventRecorder:
         await self._writers.run()
 
     async def drain(self, timeout_s: float) -> None:
-        """Write what is queued, within `timeout_s`."""
         async with asyncio.TaskGroup() as group:
             writers = group.create_task(self.run(), name="last events")
             with suppress(TimeoutError):

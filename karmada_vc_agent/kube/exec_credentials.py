@@ -25,7 +25,6 @@ from karmada_vc_agent.model.objects import timestamp
 from karmada_vc_agent.model.user_text import one_line
 
 PLUGIN_S = 30.0
-"""The limit of a plugin that is not interactive."""
 _GROUP = "client.authentication.k8s.io"
 _VERSIONS = (f"{_GROUP}/v1", f"{_GROUP}/v1beta1")
 _SHOWN = 500
@@ -156,10 +155,7 @@ BETWEEN_RUNS_S = 10.0
 
 
 class ExecUser:
-    """The credential that a plugin gave; certificate: (chain, key) in PEM. Raises PluginError.
-
-    wall_clock: Unix time.
-    """
+    """What a plugin gave. certificate: in PEM. wall_clock: Unix time. Raises PluginError."""
 
     def __init__(self, given: _ExecStatus, wall_clock: Callable[[], float] = time.time) -> None:
         self._now = wall_clock

@@ -114,7 +114,6 @@ class FairSlots:
         return True
 
     def give_back(self, flow: Hashable) -> None:
-        """Give a slot back that `try_take` returned True for."""
         self.free += 1
         self._held[flow] -= 1
         if not self._held[flow]:
@@ -188,11 +187,9 @@ class TokenBucket:
         return False
 
     def give_back(self) -> None:
-        """Return a token that was reserved and is not used."""
         self._tokens += 1.0
 
     async def wait(self) -> None:
-        """Take one token and sleep until it may be used."""
         if self._qps <= 0:
             return
         if self._next is None:  # few buckets are waited for
@@ -223,7 +220,6 @@ MOST_FILES = 65_536
 RESERVED_FILES = 16
 """For regular files, the event loop, the log and the helper processes."""
 ENDPOINTS = 2
-"""Addresses that we serve: health and metrics."""
 ENDPOINT_CONNECTIONS = 32
 """Connections at once of one address. Scrapers and kubelets have one or two."""
 
@@ -275,7 +271,6 @@ class LoopTime:
         return seconds * math.exp((at - self.clock()) / DECAY_S)
 
     def is_over(self, flow: Hashable) -> bool:
-        """Whether a flow lately computed more than its share."""
         share = self.share_of(flow) or 0.0
         return share > 0 and self.recent(flow) > share * DECAY_S
 
@@ -292,7 +287,6 @@ class LoopTime:
 
     @types.coroutine
     def measured(self, flow: Hashable, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Run work and count the time that it computes between its waits."""
         step: Callable[[], Any] = partial(work.send, None)
         while True:
             began = self.clock()
@@ -372,7 +366,6 @@ def in_daemon_thread(function: Callable[[], T], name: str) -> Future[T]:
 
 
 async def await_in_thread(function: Callable[[], T], name: str) -> T:
-    """Return what a function returns; without blocking the event loop."""
     return await asyncio.wrap_future(in_daemon_thread(function, name))
 
 
@@ -417,7 +410,6 @@ class Supervisor:
 
 
 ALONE = Supervisor()
-"""A default without counting."""
 
 
 Live = TypeVar("Live")
@@ -490,10 +482,7 @@ R = TypeVar("R")
 
 
 async def for_each(items: Iterable[T], call: Callable[[T], Awaitable[R]]) -> list[R]:
-    """Return the results of a call for each item, in order; only an outage stops at once.
-
-    Raises the first error at the end; one that an administrator intends only if there is no other.
-    """
+    """Return all results. Raises an outage at once, another error at the end: unintended first."""
     results: list[R] = []
     errors: list[Exception] = []
     for item in items:

@@ -57,13 +57,11 @@ class PartedReflector(Generic[T]):
         self._has_changed.set()
 
     def has_listed(self, name: str) -> bool:
-        """Return whether the store has all there is of a part."""
         part = self._parts.get(name)
         return self.is_synced and part is not None and part.is_synced
 
     @property
     def is_synced(self) -> bool:
-        """Return whether all parts that were required at the start are listed."""
         return self._synced.is_set()
 
     @property
@@ -106,7 +104,6 @@ class PartedReflector(Generic[T]):
             self._tasks[name] = self.supervisor.start(group, "reflector", part.run, title)
 
     def _observed(self, obj: T) -> None:
-        """Have the part of an object that was just written followed."""
         part = self._parts.get(self.part_of(obj))
         if part is not None:
             part.check()
@@ -162,10 +159,7 @@ class PartedReflector(Generic[T]):
 def named_reflector(
     client: ApiClient, path: str, store: Store[T], names: Callable[[], Iterable[str]]
 ) -> PartedReflector[T]:
-    """Return what follows the objects of some names, of a resource without namespaces.
-
-    The names may change; one that is no longer required is followed until its object is deleted.
-    """
+    """Return what follows objects by names, one no longer required until it is deleted."""
 
     def name_of(obj: T) -> str:
         return store.codec.key(obj)[1]
@@ -184,7 +178,6 @@ _log = logging.getLogger(__name__)
 
 
 AnyReflector = Reflector[Any] | PartedReflector[Any]
-"""A reflector of a path, whole or in part."""
 
 
 async def wait_all_synced(reflectors: Sequence[AnyReflector], timeout_s: float) -> None:
@@ -255,10 +248,7 @@ def namespaced_reflector(
     *,
     are_ours: bool = False,
 ) -> PartedReflector[Object]:
-    """Return what follows one resource in the namespaces of a scope.
-
-    are_ours: all objects are our own, so a namespace without any takes no connection for a watch.
-    """
+    """Return what follows one resource. are_ours: a namespace without objects needs no watch."""
 
     def reflector_of(namespace: str, part: Store[Object]) -> Reflector[Object]:
         return _reflector(client, resource, part, query, namespace, rests=are_ours)
@@ -323,7 +313,6 @@ class InformerSet:
         return self._stores[path]
 
     def stores(self) -> dict[str, Store[Object]]:
-        """Return the stores of all running reflectors, by path of their collection."""
         return dict(self._stores)
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
@@ -354,7 +343,6 @@ class InformerSet:
                 del self._stores[path], self._resources[path], self._requested_at[path]
 
     def _is_idle(self, path: str) -> bool:
-        """Return whether a resource is unused, and listed without objects."""
         store, group = self._stores[path], self._resources[path].gvk.group
         if is_built_in(group) or len(store) or store.unreadable or not store.is_synced:
             return False

@@ -84,7 +84,6 @@ def pod_namespace() -> str | None:
 
 
 def in_cluster_credentials() -> Credentials:
-    """Return the credentials of the account that is mounted into this Pod."""
     host = os.environ[_SERVICE_HOST]
     port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     host = f"[{host}]" if ":" in host else host
@@ -158,8 +157,6 @@ class _Section(NamedTuple):
 
 
 class _Config:
-    """One context of a kubeconfig. Raises KubeconfigError."""
-
     def __init__(self, text: bytes, path: Path, context_name: str) -> None:
         self._path = path
         self.content = _load(text, path)
@@ -331,7 +328,6 @@ TOKEN_REREAD_S = 60.0
 """Kubelets renew a mounted token long before it expires; a minute's delay is fine."""
 TOKEN_RETRY_S = 1.0
 _TOKEN = re.compile(rb"[ -~]+")
-"""Characters allowed in a header."""
 
 
 class _TokenFile:
@@ -357,7 +353,6 @@ class _TokenFile:
         return self._token
 
     def suspect(self) -> None:
-        """Read the token again soon: the server rejected it."""
         self._read_after = min(self._read_after, self._clock() + TOKEN_RETRY_S)
 
     def _read(self) -> str:
@@ -403,7 +398,6 @@ class CredentialsFollower:
         self._is_suspect = asyncio.Event()
 
     async def run(self) -> None:
-        """Check periodically, and soon after a 401, until cancelled."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(FILE_CHECK_S):
@@ -413,7 +407,6 @@ class CredentialsFollower:
             await self.check()
 
     def suspect(self) -> None:
-        """Check soon: the server rejected the credential."""
         self._credentials.suspect()
         self._is_suspect.set()
 

@@ -32,7 +32,6 @@ from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, uid_of
 
 SKEW_S = 5.0
-"""Log if a Lease is ahead of our clock by more than this."""
 _LEAST_STEP = timedelta(milliseconds=1)
 
 
@@ -107,11 +106,6 @@ SLACK_S = 1.0
 _MAX_INT32 = 2**31 - 1
 
 
-def since_boot() -> float:
-    """Return seconds that also pass while the machine is suspended, unlike those of `monotonic`."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
 class LeadLostError(Exception):
     """Another process holds the Lease now."""
 
@@ -121,14 +115,14 @@ class LeaderElection:
     """Holds one Lease, as `identity`; times as in Kubernetes.
 
     lineage: the annotation of a lineage that this process may belong to, "" = none. hand_over: when
-    and how the lead is handed over, None = never.
+    and how the lead is handed over, None = never. clock: counts while suspended, too.
     """
 
     client: ApiClient
     namespace: str
     name: str
     identity: str
-    clock: Callable[[], float] = since_boot
+    clock: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME)
     _: KW_ONLY
     lease_duration_s: float = 15.0
     renew_deadline_s: float = 10.0
@@ -158,7 +152,6 @@ class LeaderElection:
         self.continues_lineage = bool(self.lineage)
 
     def is_leading(self) -> bool:
-        """Return whether the Lease is certainly still ours."""
         return self._is_within(self._renewed_at, self.renew_deadline_s)
 
     def is_in_touch(self) -> bool:
@@ -174,7 +167,6 @@ class LeaderElection:
         return self.retry_period_s + 2 * PATIENCE * self.renew_deadline_s + SLACK_S
 
     async def acquire(self) -> None:
-        """Wait until the Lease is ours."""
         once = LogOnce(_log)
         while True:
             try:
@@ -218,7 +210,6 @@ class LeaderElection:
         await (self.hand_over.agreed if self.hand_over else asyncio.Event()).wait()
 
     async def release(self) -> None:
-        """Release the Lease, so that a standby or a restart need not wait."""
         if self._renewed_at is None:
             return
         self._renewed_at = None

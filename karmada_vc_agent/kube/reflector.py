@@ -169,7 +169,6 @@ class Reflector(Generic[T]):
             await self.client.history.pause(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
 
     def check(self) -> None:
-        """List again soon what is not watched, as there was nothing."""
         self._is_check_due.set()
 
     async def _rest(self) -> None:
@@ -179,7 +178,6 @@ class Reflector(Generic[T]):
 
     @property
     def _is_outdated(self) -> bool:
-        """Return whether the time of the server was reset since the last list."""
         return self._epoch != self.client.history.epoch
 
     def _refused(self, error: errors.KubeError) -> None:
@@ -266,18 +264,15 @@ class Reflector(Generic[T]):
             content = await self.client.request("GET", self.path, query=query)
         else:
             content = await read_page(self.client, self.path, query, self._page_size)
-        page = await self._decode(content)
-        check_version(page.resource_version)
-        self._page_size.received(len(page.items) + len(page.unreadable), len(content))
-        return page
-
-    async def _decode(self, content: bytes) -> Page[T]:
         try:
-            return self.codec.page(content)
+            page = self.codec.page(content)
         except ValueError:
             # Takes a tenth of a second for each megabyte: others must not wait for it.
             page = await asyncio.to_thread(self.codec.page, content, is_odd=True)
-            return replace(page, items=[self.codec.trim(item) for item in page.items])
+            page = replace(page, items=[self.codec.trim(item) for item in page.items])
+        check_version(page.resource_version)
+        self._page_size.received(len(page.items) + len(page.unreadable), len(content))
+        return page
 
     def _accept(self, page: Page[T], epoch: int) -> None:
         history = self.client.history
@@ -312,10 +307,7 @@ class Reflector(Generic[T]):
     async def _until_new_epoch(
         self, call: Coroutine[Any, Any, R], timeout_s: float | None = None
     ) -> asyncio.Task[R] | None:
-        """Return the task of a call once it ends; None after timeout_s, or if all is listed again.
-
-        A call that has not ended is cancelled.
-        """
+        """Return the task of a call once it ends; None at timeout_s, or if all is listed again."""
         task = asyncio.ensure_future(call)
         doubt = asyncio.ensure_future(self.client.history.wait_new_epoch(self._epoch))
         tasks = (task, doubt)
@@ -350,7 +342,6 @@ class Reflector(Generic[T]):
         return has_events
 
     def _take(self, event: WatchEvent[T]) -> None:
-        """Apply one event to the store; report what cannot be read."""
         before = len(self.store.unreadable)
         if event.obj is not None and event.type == "DELETED":
             self.store.remove(event.obj)
@@ -364,7 +355,6 @@ class Reflector(Generic[T]):
             self._name_unreadable()
 
     def _name_unreadable(self) -> None:
-        """Report which objects cannot be read now; log each once."""
         unreadable = {
             "/".join(part for part in key or () if part) or "without a name": reason
             for key, reason in self.store.unreadable.items()

@@ -100,7 +100,6 @@ class History:
         self._move()
 
     def join(self, member: object) -> None:
-        """Count a reflector among those that have to list."""
         self._listed_epochs[member] = self.epoch
 
     def leave(self, member: object) -> None:
@@ -108,12 +107,10 @@ class History:
         self._settle()
 
     def listed(self, member: object, epoch: int) -> None:
-        """Record that a reflector has listed everything, starting in that epoch."""
         self._listed_epochs[member] = epoch
         self._settle()
 
     async def wait_new_epoch(self, epoch: int) -> None:
-        """Wait until everything has to be listed again."""
         while self.epoch == epoch:
             await self._moved.wait()
 
@@ -147,7 +144,6 @@ class History:
         return self._recovered_at if self.is_reachable else NEVER
 
     def begin_outage(self, url: str, reason: str) -> None:
-        """Log that the server is unreachable, unless that was logged."""
         if self._away_since is None:
             self._away_since = self._clock()
             extra = {"server": self.server, "url": url, "reason": reason}
@@ -248,7 +244,6 @@ class Store(Generic[T]):
             self._call(handler, None, obj)
 
     def apply(self, obj: T) -> None:
-        """Store an object from the watch."""
         key = self.codec.key(obj)
         self.unreadable.pop(key, None)
         old = self._objects.get(key)
@@ -302,7 +297,6 @@ class Store(Generic[T]):
             self._notify(old, kept)
 
     def remove(self, obj: T) -> None:
-        """Remove an object whose deletion the watch reported."""
         self._remove(self.codec.key(obj), self.codec.uid(obj))
 
     def remove_unlisted(self, obj: T, version: str | None) -> None:
@@ -311,7 +305,6 @@ class Store(Generic[T]):
             self.remove(obj)
 
     def remove_unreadable(self, item: Unreadable) -> None:
-        """Remove an unreadable object whose deletion the watch reported."""
         if item.key is not None:
             self._remove(item.key, item.uid)
 

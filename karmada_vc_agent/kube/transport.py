@@ -233,10 +233,7 @@ def decode_object(content: bytes) -> Object:
 
 
 def decode(content: bytes, path: str, *, or_status: bool = False) -> Object:
-    """Decode the response at a path. Raises UnreadableError for a page in its place.
-
-    An object has its name, a list a version; or_status: a Status says as much.
-    """
+    """Decode a response. or_status: it may be a Status. Raises UnreadableError for a page."""
     obj, need = decode_object(content), need_of("GET", path)
     if need is None or (not need.resource.endswith("/status") and "/" in need.resource):
         return obj

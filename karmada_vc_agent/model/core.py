@@ -88,7 +88,6 @@ class Node(Struct):
 
     @property
     def is_ready(self) -> bool:
-        """Return True if the condition Ready is True."""
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions)
 
 
@@ -140,7 +139,6 @@ class Pod(Struct):
 
     @property
     def is_finished(self) -> bool:
-        """Return True if the Pod has finished and holds no resources."""
         return self.status.phase in ("Succeeded", "Failed")
 
 

@@ -27,12 +27,10 @@ class GroupVersionKind(NamedTuple):
 
     @property
     def group_kind(self) -> GroupKind:
-        """Return the kind without its version."""
         return GroupKind(self.group, self.kind)
 
     @property
     def api_version(self) -> str:
-        """Return the apiVersion, such as `v1` or `apps/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
 

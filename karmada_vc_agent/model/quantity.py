@@ -25,7 +25,6 @@ class Size(int):
 
     @classmethod
     def read(cls, given: Any) -> Self:
-        """Parse a number or a quantity. Raises TypeError and ValueError."""
         if isinstance(given, bool) or not isinstance(given, int | str):
             raise TypeError
         return cls(whole_units(given))
@@ -39,7 +38,6 @@ class QuantityText(str):
 
     @classmethod
     def read(cls, given: Any) -> Self:
-        """Return the text of a quantity or a number. Raises TypeError and ValueError."""
         if isinstance(given, bool) or not isinstance(given, str | int | float):
             raise TypeError
         if isinstance(given, int) and abs(given) > INT64_MAX:
@@ -91,7 +89,8 @@ class Quantity:
 def parse(raw: Raw) -> Quantity:
     """Parse a quantity; below nano it is rounded up, as in Kubernetes. Raises ValueError."""
     digits, power, notation = _parts(raw)
-    magnitude = _shift(abs(digits), power + 9)
+    places, magnitude = power + 9, abs(digits)
+    magnitude = int(magnitude * 10**places if places >= 0 else -(-magnitude // 10**-places))
     if notation == "BinarySI":
         magnitude = min(magnitude, INT64_MAX * _NANO)
         notation = "DecimalSI" if 0 < magnitude < _NANO else notation
@@ -162,10 +161,7 @@ def of_unit(name: str, amount: int) -> Quantity:
 
 
 def approximate(raw: Raw) -> float:
-    """Parse a quantity and return it as a float, with the rounding error of Kubernetes.
-
-    It multiplies digits by a power of ten: 700m is 0.7000000000000001. Raises ValueError.
-    """
+    """Parse to a float, as Kubernetes does: 700m is 0.7000000000000001. Raises ValueError."""
     digits, power, _ = _parts(raw)
     try:
         return digits * float(f"1e{power}") if -9 <= power < 0 else parse(raw).nano / _NANO
@@ -174,20 +170,11 @@ def approximate(raw: Raw) -> float:
 
 
 def of_whole(units: int, notation: Notation = "DecimalSI") -> Quantity:
-    """Return a quantity of whole units."""
     return Quantity(units * _NANO, notation)
 
 
 def of_milli(thousandths: int) -> Quantity:
-    """Return a decimal quantity of thousandths, as CPU is counted."""
     return Quantity(thousandths * _MILLI_IN_NANO)
-
-
-def _shift(digits: int, places: int) -> int:
-    """Multiply by a power of ten; fractions are rounded up."""
-    if places >= 0:
-        return int(digits * 10**places)
-    return int(-(-digits // 10**-places))
 
 
 def _scale_down(nano: int, unit: int) -> int:
@@ -227,7 +214,6 @@ class Duration(float):
 
     @classmethod
     def read(cls, given: Any) -> Self:
-        """Parse a string or a number. Raises TypeError and ValueError."""
         if isinstance(given, str):
             return cls(parse_duration_s(given))
         if isinstance(given, bool) or not isinstance(given, int | float):
@@ -312,7 +298,6 @@ class WindowState:
 
 @lru_cache(maxsize=1024)
 def parse_windows(text: str) -> tuple[_Window, ...]:
-    """Parse windows with `;` between them. Raises ValueError."""
     return tuple(_parse_window(part.strip()) for part in text.split(";"))
 
 

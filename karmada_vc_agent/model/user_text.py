@@ -35,10 +35,7 @@ def cut_words(text: str) -> str:
 
 
 def listed(names: Sequence[str], shown: int = SHOWN, count: int = 0) -> str:
-    """Return the first names on one line, and how many more there are: `a, b and 3 more`.
-
-    count: of all of them, where `names` has only the first.
-    """
+    """Return `a, b and 3 more`. count: of all of them, where `names` has only the first."""
     left = max(len(names), count) - shown
     return ", ".join(names[:shown]) + (f" and {left} more" if left > 0 else "")
 

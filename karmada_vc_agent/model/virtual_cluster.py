@@ -97,15 +97,12 @@ class LabelSelector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
     """Requirements on the labels of a node; all must be met."""
 
     def __bool__(self) -> bool:
-        """Return True if anything is required."""
         return bool(self.match_labels or self.match_expressions)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Return True if labels meet every requirement."""
         return all(requirement.matches(labels) for requirement in self.requirements())
 
     def requirements(self) -> tuple[Requirement, ...]:
-        """Return matchLabels and matchExpressions in one form."""
         equalities = (Requirement(k, "In", frozenset((v,))) for k, v in self.match_labels.items())
         return (*equalities, *self.match_expressions)
 
@@ -160,10 +157,7 @@ _TRUTH = {"true": True, "false": False}
 
 
 def enabled_controllers(text: str, also: Collection[str] = ()) -> frozenset[str]:
-    """Return the controllers that `*,foo,-foo` enables; the first match wins.
-
-    also: those that `*` includes here, too. Raises ValueError with the problem.
-    """
+    """Return what `*,foo,-foo` enables, by the first match; also: in `*`. Raises ValueError."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:
         if word != _ALL and word.removeprefix("-") not in CONTROLLERS:
@@ -263,7 +257,6 @@ class ApplyAs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
 
     @property
     def user(self) -> str:
-        """Return the user name of the account at the API server."""
         return service_account_user(self.namespace, self.name)
 
 
@@ -406,7 +399,6 @@ def virtual_cluster_of(
     node_selector: LabelSelector = NO_NODES,
     node_names: tuple[str, ...] = (),
 ) -> VirtualCluster:
-    """Return a virtual cluster with these settings."""
     given = {field: getattr(settings, field) for field in settings.__struct_fields__}
     return VirtualCluster(name, node_selector, node_names, **given)
 
@@ -420,12 +412,10 @@ class ClaimedNamespaces(UserDict[VirtualNamespace, HostNamespace]):
         self._by_host: dict[HostNamespace, VirtualNamespace] | None = None
 
     def __setitem__(self, virtual: VirtualNamespace, host: HostNamespace) -> None:
-        """Enter a claim."""
         super().__setitem__(virtual, host)
         self._by_host = None
 
     def __delitem__(self, virtual: VirtualNamespace) -> None:
-        """Remove a claim."""
         super().__delitem__(virtual)
         self._by_host = None
 
@@ -440,7 +430,6 @@ class ClaimedNamespaces(UserDict[VirtualNamespace, HostNamespace]):
 def by_host(
     claims: Mapping[VirtualNamespace, HostNamespace],
 ) -> Mapping[HostNamespace, VirtualNamespace]:
-    """Return host namespace -> virtual name."""
     indexed = claims if isinstance(claims, ClaimedNamespaces) else ClaimedNamespaces(claims)
     return indexed.by_host
 

@@ -87,7 +87,6 @@ _OUR_PREFIX = f"{DOMAIN}/"
 
 
 def is_ours(key: str) -> bool:
-    """Return True for a label or annotation key of our domain."""
     return key.startswith(_OUR_PREFIX)
 
 
@@ -237,7 +236,6 @@ def gateway_accounts_role(agent: str) -> str:
 
 
 def gateway_account(agent: str) -> str:
-    """Return the ServiceAccount of an agent's gateway."""
     return f"{agent}-gateway"
 
 
@@ -261,7 +259,6 @@ class Rule:
     names: tuple[str, ...] = ()
 
     def as_object(self) -> Object:
-        """Return the entry for `rules` of a Role."""
         rule: Object = {"apiGroups": list(self.groups), "resources": list(self.resources)}
         if self.names:
             rule["resourceNames"] = list(self.names)
@@ -286,7 +283,6 @@ SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
 def service_account_user(namespace: str, name: str) -> str:
-    """Return the user name of a ServiceAccount."""
     return f"{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}"
 
 
@@ -304,7 +300,6 @@ _SUFFIX_LENGTH = 5
 
 
 def random_suffix() -> str:
-    """Return the five letters that follow a `generateName`."""
     return "".join(secrets.choice(LETTERS) for _ in range(_SUFFIX_LENGTH))
 
 
@@ -363,7 +358,6 @@ KARMADAS_DOMAIN = "karmada.io/"
 
 
 def is_karmada_key(key: str) -> bool:
-    """Return True for a label or annotation of any component of Karmada."""
     return KARMADAS_DOMAIN in key
 
 
@@ -374,7 +368,6 @@ def is_in_karmadas_domain(key: str) -> bool:
 
 
 def execution_namespace(cluster: str) -> str:
-    """Return the hub namespace that holds the Works of a Cluster."""
     return EXECUTION_NAMESPACE_PREFIX + cluster
 
 

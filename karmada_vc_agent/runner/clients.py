@@ -49,7 +49,6 @@ POOLED = (
     + (LEASE_LANES + EVENTS + REVIEWS + OWNERS + WEBHOOK_CONNECTIONS)
     + flows.ENDPOINTS * flows.ENDPOINT_CONNECTIONS
 )
-"""All connections but watches."""
 WATCHES, WATCHES_A_CLUSTER, LEAST_WATCHES = 32, 16, 4
 """Watches of any agent, and of each virtual cluster."""
 
@@ -74,12 +73,10 @@ class Clients:
         return (self.host, self.host_urgent, self.host_reviews, self.host_events)
 
     def use_for_hub(self, credentials: Credentials) -> None:
-        """Use other credentials for the hub, from the next request on."""
         for client in self.of_hub():
             client.credentials = credentials
 
     def use_for_host(self, credentials: Credentials) -> None:
-        """Use other credentials for the host, from the next request on."""
         for client in self.of_host():
             client.credentials = credentials
 
@@ -158,7 +155,6 @@ REPEAT_S = 24 * 3600.0
 
 
 def is_agents_own(chain: bytes | None, agent: str) -> bool:
-    """Return whether a certificate is the one that `join` gets for this agent."""
     certificate = _read(chain)
     if certificate is None:
         return False
@@ -179,7 +175,6 @@ class HubCertificate:
         return certificate.not_after.timestamp() if certificate is not None else None
 
     async def watch(self) -> None:
-        """Log once a day that it expires soon, or has expired."""
         while True:
             certificate = _read(self.credentials().certificate)
             if certificate is None or certificate.remaining(self.now()) > WARN_BELOW:

@@ -68,7 +68,6 @@ class MetricsCollector:
         self.endpoints: dict[str, bool] = scopes.keep()
 
     def contact(self, name: str, server: str) -> None:
-        """Record that hub or host answered for a virtual cluster just now."""
         self._contacts[name, server] = self.wall_clock()
 
     def synced(self, name: str, took_s: float, status: Object, http_status: int | None) -> None:
@@ -147,7 +146,6 @@ def _of_queue(controller: Controller[Any], served: Iterable[str]) -> Iterator[Sa
 def _by_code(
     family: str, met: Iterable[tuple[str, str]], served: Container[str]
 ) -> Iterator[Sample]:
-    """Yield how often each code is met by each virtual cluster that is served."""
     for (name, code), count in sorted(Counter(met).items()):
         if name in served:
             yield Sample(family, (name, code), count)

@@ -171,7 +171,6 @@ class Fence:
         self.offline = Offline()
 
     def is_leading(self) -> bool:
-        """Return whether it may write Works and host objects."""
         return self.election is None or self.election.is_leading()
 
     def of_hub(self) -> str:
@@ -189,8 +188,6 @@ Change = Signal[[Object | None, Object | None]]
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """All signals that are no store's."""
-
     work: Signal[[str, Object | None, Object | None]] = field(default_factory=Signal)
     """virtual cluster, old and new of a Work"""
     work_due: Signal[[WorkKey]] = field(default_factory=Signal)
@@ -265,12 +262,10 @@ class Queues:
 
 
 def half_of_workers(workers: int) -> int:
-    """Return how many of so many workers one virtual cluster may have."""
     return (workers + 1) // 2
 
 
 def cluster_of_key(key: tuple[Any, ...]) -> str:
-    """Return the virtual cluster of a key that begins with it."""
     return str(key[0])
 
 
@@ -296,7 +291,6 @@ class Hooks:
     writes_ready: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
 
     async def wait_ready(self) -> None:
-        """Wait for all that precedes the first Work."""
         for ready in self.writes_ready:
             await ready()
 
@@ -357,14 +351,8 @@ UNKNOWN_ON_HUB_FOR_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class _Discoveries:
-    """Discovery of both API servers."""
-
     hub: Discovery
     host: Discovery
-
-    def cached(self, gvk: GroupVersionKind) -> Resource | None:
-        """Return where the host serves a kind, as far as is cached; costs no request."""
-        return self.host.served.by_kind.get(gvk)
 
     async def find(self, gvk: GroupVersionKind) -> Resource | None:
         """Return where a kind lives: as the host serves it, else as the hub does (trap 34)."""
@@ -452,6 +440,5 @@ class Common:
 
 
 def _also_enabled(config: AgentConfig, clients: Clients) -> tuple[str, ...]:
-    """Return the controllers that are on by default for this agent only."""
     owns_certificate = is_agents_own(clients.hub.credentials.certificate, config.agent_name)
     return (virtual_cluster.CERT_ROTATION,) if owns_certificate else ()

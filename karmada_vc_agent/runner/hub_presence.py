@@ -42,10 +42,7 @@ async def check_karmada(hub: ApiClient, *, pause_s: float = PAUSE_S) -> None:
 
 
 async def check_apart(hub: ApiClient, host_uid: str) -> str:
-    """Reject one API server as both hub and host. Raises ConfigError, KubeError.
-
-    host_uid: UID of the host's kube-system. Returns that of the hub, "" where it is not readable.
-    """
+    """Refuse host_uid; return the hub's uid, "" = not readable. Raises ConfigError, KubeError."""
     try:
         kube_system = await hub.get(KUBE_SYSTEM_PATH)
     except errors.NotFoundError:
@@ -73,7 +70,6 @@ PATIENCE_S = 1.0
 AWAY_S = 10.0
 """How long the leader lacks the hub before it reports that: Karmada waits 40 s for Clusters."""
 LED_S = 60.0
-"""How long a process leads at least before it hands over."""
 STEADY_S = 2 * CHECK_S
 """For how long a standby has had good answers only; by then a hub that is back has answered the
 leader, too."""
@@ -130,8 +126,6 @@ class HubStart:
             text = f"{self.hub.credentials.server} does not list Clusters now, and did before"
             raise errors.UnreadableError(text) from error
 
-    # --- standing by --------------------------------------------------------------------
-
     async def keep_checking(self) -> None:
         """Notice while standing by that the hub is away, or would refuse this process."""
         while True:
@@ -171,8 +165,6 @@ class HubStart:
     def _is_overdue(self) -> bool:
         return self._requested_at is not None and self.clock() - self._requested_at > PATIENCE_S
 
-    # --- what a feature may do without the hub ------------------------------------------
-
     async def wait_for_either(
         self, checking: asyncio.Task[None], host: ApiClient, election: LeaderElection
     ) -> None:
@@ -183,10 +175,7 @@ class HubStart:
     ) -> None:
         """Read what is served while the hub is away."""
 
-    # --- leading ------------------------------------------------------------------------
-
     def hand_over(self, is_away: Callable[[], bool]) -> HandOver:
-        """Return how the lead is handed over, once the hub is away for long."""
         return HandOver(
             LACKS_HUB_ANNOTATION,
             OFFERS_HUB_ANNOTATION,

@@ -1,5 +1,6 @@
 """What controllers are made from, what features declare, and conditions."""
 
+import asyncio
 import logging
 import time
 from collections import defaultdict
@@ -50,17 +51,14 @@ class Leases:
         self.due: Signal[[str]] = Signal()
 
     def start(self, name: str) -> None:
-        """Renew the Lease of a virtual cluster from now on."""
         if name not in self._tried_at:
             self.tried(name)
             self.due.emit(name)
 
     def tried(self, name: str) -> None:
-        """Record an attempt, whatever its result."""
         self._tried_at[name] = self._clock()
 
     def end(self, name: str) -> None:
-        """Renew it no more, until it is started again."""
         self._tried_at.pop(name, None)
 
     def late(self, limit_s: float, possible_since: float) -> list[str]:
@@ -123,7 +121,6 @@ class Parts:
             feature.connect(self)
 
     def names(self, *_change: object) -> Iterable[str]:
-        """Return the names of all virtual clusters, whatever changed."""
         return self.common.virtual_clusters
 
 
@@ -149,11 +146,6 @@ Setup = Callable[[Parts], ControllerSpec[Any] | None]
 
 
 Say = Callable[[str], None]
-"""Prints a line."""
-
-
-async def _nothing(*_: object) -> None:
-    """Do nothing."""
 
 
 class Start(Protocol):
@@ -222,8 +214,8 @@ class Feature:
     definitions: Callable[[AgentConfig], tuple[Object, ...]] = lambda _: ()
     host_roles: Callable[[AgentConfig], tuple[str, ...]] = lambda _: ()
     hub_roles: Mapping[str, str] = field(default_factory=dict)
-    leave: Callable[[ApiClient, str, str, str, Say], Awaitable[None]] = _nothing
-    purge: Callable[[ApiClient, str, str, Say], Awaitable[None]] = _nothing
+    leave: Callable[[ApiClient, str, str, str, Say], Awaitable[None]] = lambda *_: asyncio.sleep(0)
+    purge: Callable[[ApiClient, str, str, Say], Awaitable[None]] = lambda *_: asyncio.sleep(0)
 
 
 async def check_permitted(common: Common, vc: VirtualCluster) -> None:
@@ -311,7 +303,6 @@ def rights_granted(parts: Parts, vc: VirtualCluster) -> Condition:
 
 
 def succeeded(kind: ConditionType, state: AgentCondition) -> Condition:
-    """Return the condition of what may fail for all virtual clusters."""
     if state.problem:
         return kind.false(state.reason, state.problem)
     return kind.true("Succeeded", "it succeeds again")
@@ -371,7 +362,6 @@ OF_CLUSTER_STATUS: tuple[ConditionType, ...] = (
 
 
 def declared_conditions(features: Iterable[Feature]) -> tuple[ConditionSpec, ...]:
-    """Return what core and features declare."""
     return (*OF_CORE, *(spec for feature in features for spec in feature.conditions))
 
 
@@ -398,7 +388,6 @@ class Conditions:
         return conditions
 
     def sources(self, after_s: float = 0.0) -> tuple[Enqueues[str], ...]:
-        """Return what enqueues a virtual cluster whose conditions changed."""
         triggers = (trigger for spec in self._shown for trigger in spec.triggers(self._parts))
         return tuple(Enqueues(subscribe, keys, after_s) for subscribe, keys in triggers)
 
@@ -440,5 +429,4 @@ class ClusterConditions(Conditions):
 
 
 def conditions_of_objects(parts: Parts) -> Conditions:
-    """Return what evaluates the conditions of VirtualCluster objects."""
     return Conditions(parts, lambda kind: kind.on_object)

@@ -93,13 +93,11 @@ class SettingsFollower:
         self._once = LogOnce(_log)
 
     def reload(self) -> None:
-        """Read the file now, changed or not."""
         self._seen = b""
         self._once.ended()
         self._requested.set()
 
     async def run(self, check: Check, use: Use) -> None:
-        """Compare the file at intervals, until cancelled."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(CHECK_S):
@@ -148,7 +146,6 @@ class SettingsFollower:
 
 
 def digest_of(path: Path) -> bytes:
-    """Return a digest of the content of a file, or why it has none now."""
     try:
         return hashlib.sha256(read_small(path)).digest()
     except OSError as error:
@@ -162,7 +159,6 @@ Ask = Callable[[str], Awaitable[bool]]
 
 
 async def has_rights(hub: ApiClient, name: str) -> bool:
-    """Return whether the agent has its rights for a Cluster. Raises KubeError."""
     return await is_allowed(hub, Need("patch", "cluster.karmada.io", "clusters/status", name=name))
 
 
@@ -183,7 +179,6 @@ class JoinedClusters:
 
     @property
     def waiting(self) -> list[str]:
-        """Return the names that wait for `join`."""
         return [name for name in self._declared if name in self._refused]
 
     def take(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
@@ -222,7 +217,6 @@ class JoinedClusters:
         self._refused.discard(name)
 
     async def run(self) -> None:
-        """Review at intervals, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             await self.look(self._declared.values())

@@ -51,18 +51,14 @@ def why_not_written(
 
 
 FINISH_S = 3.0
-"""Time for reconciles in progress to end when the agent stops."""
 LAST_EVENTS_S = 0.5
 FOLLOW_PATIENCE_S = 3.0
 """How long a list may fail before /readyz reports it: a load balancer may switch over."""
 END_S = FINISH_S + LAST_EVENTS_S + 0.5
-"""Time for the whole end."""
 _SHOWN = 5
 
 
 class Service:
-    """Everything that runs while this process leads."""
-
     def __init__(self, common: Common, features: tuple[Feature, ...]) -> None:
         self._parts = parts = Parts(common, features)
         self._common = common
@@ -83,28 +79,22 @@ class Service:
         common.metrics.add_source(parts.collector.samples)
         common.virtual_clusters.changed.subscribe(self._virtual_cluster_changed)
 
-    # --- checks -------------------------------------------------------------------------
-
     def checks(self) -> dict[str, str | None]:
         """Return what /readyz says of what runs here, by part; None or a Note where it passes."""
         common, stores = self._common, self._common.stores
         is_offline = common.fence.offline.is_fencing
         lists = unlisted_paths(stores.of_host if is_offline else stores.reflectors)
-        missing = self._parts.missing_rights
+        missing, works = self._parts.missing_rights, self._parts.works.watches.works
+        writers = [each for each in self._controllers if each.name == EXECUTION]
+        reasons = [pair for each in writers for pair in why_not_written(common, works, each)]
         return {
             "lists": f"waiting for the first list of {', '.join(lists)}" if lists else None,
             "agents": self._check_other_agents(),
             "found": _note(list(common.origins.refused.values())),
             "rights": missing.of_all() or _note(missing.warnings()),
             "checkpoint": common.fence.offline.warning(),
-            "writes": _note([f"{name}: {why}" for name, why in self._why_not_written()]),
+            "writes": _note([f"{name}: {why}" for name, why in reasons]),
         }
-
-    def _why_not_written(self) -> Iterator[tuple[str, str]]:
-        works = self._parts.works.watches.works
-        for each in self._controllers:
-            if each.name == EXECUTION:
-                yield from why_not_written(self._common, works, each)
 
     def _check_other_agents(self) -> str | None:
         """Return which virtual clusters other agents serve; one that has others is ready."""
@@ -188,10 +178,7 @@ class Service:
         names, self._changed = tuple(self._changed), {}
         self._resync(names)
 
-    # --- running ------------------------------------------------------------------------
-
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop`, then let what is being done end."""
         measure_with(self._common.loop_time)
         async with asyncio.TaskGroup() as group:
             readers = self._start_reading(group)
@@ -293,6 +280,5 @@ class Service:
 
 
 def _note(texts: list[str]) -> Note | None:
-    """Return the first few of many texts, and how many there are more."""
     more = [f"and {len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else []
     return Note("; ".join([*texts[:_SHOWN], *more])) or None

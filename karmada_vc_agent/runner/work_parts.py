@@ -104,8 +104,6 @@ class WorkParts:
         )
         self._follow()
 
-    # --- reading ------------------------------------------------------------------------
-
     def _read(self) -> None:
         """Make what watches Works, what they were made into, and what they depend on."""
         common, signals, host = self._common, self._common.signals, self._common.clients.host
@@ -157,7 +155,7 @@ class WorkParts:
             common.discoveries.host,
             partial(
                 common.stores.membership.nodes_of_group,
-                common.discoveries.cached,
+                lambda gvk: common.discoveries.host.served.by_kind.get(gvk),  # noqa: PLW0108 - replaced
                 self.group_informers.store,
             ),
             signals.admin_rules.emit,
@@ -165,13 +163,11 @@ class WorkParts:
         )
 
     def store_of(self, resource: Resource) -> Store[Object] | None:
-        """Return the store of our labelled objects of a resource."""
         if resource.gvk == NAMESPACES.gvk:
             return self._common.stores.namespaces
         return self.informers.store(resource)
 
     def _interpret(self) -> None:
-        """Make what interprets, and what reports to the hub."""
         common = self._common
         self.scripts = ScriptRunner(
             on_taken=common.metrics.interpreter_taken,
@@ -207,8 +203,6 @@ class WorkParts:
                 report(cluster, *args, **kwargs)
 
         return reported
-
-    # --- writing ------------------------------------------------------------------------
 
     def _write(self) -> None:
         common, clients = self._common, self._common.clients
@@ -282,7 +276,6 @@ class WorkParts:
         )
 
     def _refuses_shared_hosts(self, cluster: str) -> bool:
-        """Return whether a virtual cluster may not have a host that another one has."""
         config, vc = self._common.config, self._common.virtual_clusters.get(cluster)
         profile = STRICT if config.refuse_shared_hosts else config.tenancy
         return vc is not None and virtual_cluster.refuses(profile, vc.allow, Guard.SHARED_HOSTS)
@@ -297,10 +290,7 @@ class WorkParts:
         self.host_objects.forget_all()
         self.namespace_writer.forget_all()
 
-    # --- following ----------------------------------------------------------------------
-
     def _follow(self) -> None:
-        """Subscribe to signals; the controllers subscribe later."""
         common, signals = self._common, self._common.signals
         changes = work_watches.DependencyChanges(common.virtual_clusters, signals.dependencies.emit)
         for changed in (
@@ -319,13 +309,19 @@ class WorkParts:
 
     def _host_object_changed(self, old: Object | None, new: Object | None) -> None:
         self._reflect(old, new)
-        old, new = (self._at_home(each, _labelled_cluster) for each in (old, new))
+        old, new = (
+            self._at_home(each, lambda obj: labels_of(obj).get(CLUSTER_LABEL, ""))
+            for each in (old, new)
+        )
         self._common.signals.own_object.emit(old, new)
 
     def _reflect(self, old: Object | None, new: Object | None) -> None:
         """Have the Work of a host object that changed synced: to reflect it, and repair drift."""
         if self.reflects:
-            old, new = (self._at_home(each, _cluster_of_work) for each in (old, new))
+            old, new = (
+                self._at_home(each, lambda obj: (owning_work(obj) or ("",))[0])
+                for each in (old, new)
+            )
             for key in works_of_change(old, new):
                 if key[0] in self._common.virtual_clusters:
                     self._common.held_changes.changed(key, new)
@@ -346,11 +342,3 @@ class WorkParts:
             "events": self.recorder.run,
             "interpreter rules": self.rules.run,
         }
-
-
-def _labelled_cluster(obj: Object) -> str:
-    return labels_of(obj).get(CLUSTER_LABEL, "")
-
-
-def _cluster_of_work(obj: Object) -> str:
-    return (owning_work(obj) or ("",))[0]

@@ -39,11 +39,7 @@ def health_response(
     exclude: Collection[str] = (),
     verbose: bool = False,
 ) -> tuple[int, str]:
-    """Return HTTP status and text: 200 if all checks pass, else 500; 404 for an unknown check.
-
-    only: a single check, as in /healthz/ping. Reasons of failures are always shown, so that readers
-    know which part failed.
-    """
+    """Return 200, 500, or 404 for an unknown check, and a text with failures. only: one check."""
     named = {PING: None, **checks}
     if only:
         if only not in named:
@@ -136,8 +132,6 @@ async def shake_hands(
 
 
 class Door(asyncio.Protocol):
-    """Hands a connection on as soon as it is there."""
-
     def __init__(self, enter: Callable[[asyncio.Transport], None]) -> None:
         self._enter = enter
 

@@ -35,10 +35,7 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A family of metrics.
-
-    help: sentences, also of docs/metrics.md. sampled: a counter that is computed at each scrape.
-    """
+    """help: also of docs/metrics.md. sampled: a counter that is computed at each scrape."""
 
     type: Literal["gauge", "counter", "histogram"]
     help: str
@@ -74,8 +71,6 @@ Source = Callable[[], Iterable[Sample]]
 
 
 class _Readings(Collector):
-    """Runs the sources at each scrape."""
-
     def __init__(self, sources: list[Source], sampled: Mapping[str, Family]) -> None:
         self._sources = sources
         self._sampled = sampled
@@ -203,7 +198,6 @@ class Metrics:
         self.timers["cluster_sync_status_duration_seconds"].labels(cluster).observe(took_s)
 
     def forget(self, cluster: str) -> None:
-        """Drop the counters of a virtual cluster that is no longer served."""
         self.timers["cluster_sync_status_duration_seconds"].remove_by_labels({CLUSTER: cluster})
 
 
@@ -241,10 +235,7 @@ def controller_meter(metrics: Metrics, controller: str) -> ControllerInstrument:
 
 
 class ClientMeter(ClientInstrument):
-    """Counts the requests to one API server.
-
-    server: hub or host. host: its address, the label that client-go uses.
-    """
+    """Counts requests. server: hub or host. host: its address, the label that client-go uses."""
 
     def __init__(self, metrics: Metrics, server: str, host: str) -> None:
         self._metrics = metrics

@@ -34,10 +34,7 @@ PODS = "pods"
 
 
 def sum_allocatable(nodes: Iterable[Node]) -> dict[str, str]:
-    """Sum the allocatable of nodes by resource; a sum keeps the format of its first addend.
-
-    Sorted by name, unlike Karmada's, so that the format does not change between syncs.
-    """
+    """Sum by resource; sorted by node, so that the format of the first addend does not change."""
     sums: dict[str, Quantity] = {}
     for node in sorted(nodes, key=lambda node: node.metadata.name):
         for name, raw in node.status.allocatable.items():
@@ -215,7 +212,6 @@ def cluster_changes(
 
 
 def served_by_another(name: str, agent: str) -> str:
-    """Return the message for a Cluster that another agent of this host serves."""
     return (
         f"Cluster {name} is served by agent {agent} (namespace/name); give the virtual cluster "
         "another name, or stop that agent for good and run on the hub: kubectl annotate cluster "
@@ -351,11 +347,7 @@ _RESOURCES = {
 
 
 def cluster_numbers(status: Object) -> dict[str, float]:
-    """Return metric name -> value: bytes, cores, pods, nodes.
-
-    What the status does not report has no value; what a summary omits is 0 (contract 4.4).
-    Source: karmada pkg/metrics/cluster.go, which keeps the last value instead.
-    """
+    """Return metric name -> bytes, cores, pods, nodes; what a summary omits is 0 (contract 4.4)."""
     ready = READY.find(status.get("conditions"))
     numbers = {"cluster_ready_state": float(ready is not None and ready["status"] == "True")}
     nodes = status.get("nodeSummary")

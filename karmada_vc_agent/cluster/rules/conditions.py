@@ -54,23 +54,18 @@ class ConditionType:
     has_event: bool = False
 
     def true(self, reason: str, message: str) -> Condition:
-        """Return the condition with status True."""
         return Condition(type=self.name, status="True", reason=reason, message=message)
 
     def false(self, reason: str, message: str) -> Condition:
-        """Return the condition with status False."""
         return Condition(type=self.name, status="False", reason=reason, message=message)
 
     def unknown(self, reason: str, message: str) -> Condition:
-        """Return the condition with status Unknown."""
         return Condition(type=self.name, status="Unknown", reason=reason, message=message)
 
     def find(self, conditions: Iterable[Condition] | None) -> Condition | None:
-        """Return the condition of this type, or None."""
         return find_condition(conditions, self.name)
 
     def is_normal(self, condition: Condition) -> bool:
-        """Return True if nothing is wrong."""
         return condition["status"] == self.normal
 
     def is_news(self, before: Condition | None, condition: Condition) -> bool:
@@ -81,7 +76,6 @@ class ConditionType:
 
 
 def find_condition(conditions: Iterable[Condition] | None, type_: str) -> Condition | None:
-    """Return the condition of a type, or None."""
     return next((c for c in conditions or () if c.get("type") == type_), None)
 
 
@@ -167,7 +161,6 @@ NO_NODES = "NoNodes"
 
 
 def count_nodes(nodes: Iterable[Node]) -> tuple[int, int]:
-    """Return the number of nodes, and of the Ready ones."""
     states = [node.is_ready for node in nodes]
     return len(states), sum(states)
 
@@ -183,10 +176,7 @@ def nodes_reachable(total: int, ready: int) -> Condition:
 
 
 def ready_with(host: Condition, nodes: Condition | None, *, when_unreachable: bool) -> Condition:
-    """Return the condition Ready of a Cluster, from what was judged of its host and its nodes.
-
-    when_unreachable: Ready all the same while its nodes are not (contract 4.2, trap 12).
-    """
+    """Return Ready; when_unreachable: whatever the nodes are (contract 4.2, trap 12)."""
     if nodes is None or nodes["status"] == "True" or when_unreachable or host["status"] != "True":
         return host
     text = f"the API server of the host is healthy, but {nodes['message']}"

@@ -71,7 +71,6 @@ LARGEST_BYTES = 128 * 2**20
 """What an entry may be decompressed to; its writer could fill the memory otherwise."""
 
 CLUSTER, WORKS, RULES, CONTACT = "cluster", "works", "rules", "contact"
-"""The kinds of entries."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -94,7 +93,6 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def encode(header: Header, objects: Sequence[bytes]) -> bytes:
-    """Return an entry. objects: the JSON of each."""
     body = zlib.compress(b"[" + b",".join(objects) + b"]", LEVEL)
     summed = msgspec.structs.replace(header, sum=_sum(header, body))
     return msgspec.json.encode(summed) + b"\n" + body
@@ -139,7 +137,6 @@ def identity(content: bytes) -> str:
 
 
 def _sum(header: Header, body: bytes) -> str:
-    """Return the checksum of header and body, whatever checksum the header has."""
     summed = msgspec.json.encode(msgspec.structs.replace(header, sum=""))
     return hashlib.sha256(summed + b"\n" + body).hexdigest()
 
@@ -152,7 +149,6 @@ _METADATA = (
     *("labels", "annotations", "finalizers", "ownerReferences"),
 )
 _CONTENT = ("apiVersion", "kind", "spec", "target", "customizations", "webhooks")
-"""Fields of Works, Clusters, customizations and webhook configurations that a client wrote."""
 
 
 def _dispatched(obj: Object) -> Object | None:
@@ -230,10 +226,7 @@ def place_of(cluster: str, part: int) -> int:
 
 
 def parts_for(works: int, at_present: int = 1) -> int:
-    """Return into how many parts so many Works are split, a power of two.
-
-    at_present: as many as now, unless far fewer do: a few Works more or less rewrite nothing.
-    """
+    """Return a power of two; at_present stays unless far fewer do: few Works rewrite nothing."""
     parts = 1
     while parts * WORKS_A_PART < works and parts < MOST_PARTS:
         parts *= 2
@@ -318,7 +311,6 @@ class CheckpointSecrets:
 
     @property
     def too_large(self) -> frozenset[str]:
-        """Return the virtual clusters of which not everything fits."""
         return frozenset(map(cluster_of_key, self._left_out))
 
     def identity(self, number: int, key: str) -> str:
@@ -348,7 +340,6 @@ class CheckpointSecrets:
         self._unreadable.discard(number)
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
-        """Yield (number, key) of all entries."""
         for number, entries in self._entries.items():
             for key in list(entries):
                 yield number, key
@@ -441,7 +432,6 @@ class CheckpointSecrets:
 
 
 def _measured(text: str) -> tuple[str, int]:
-    """Return identity and size of an entry as a Secret has it."""
     try:
         content = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

@@ -85,8 +85,12 @@ class OfflineServing(Offline):
         while not self.clusters.is_synced or self.saved.clusters or self.is_fencing:
             if not self.clusters.is_synced and not self.has_begun.is_set():
                 self._fill_clusters()
-            if self.clusters.is_synced:
-                self._drop_others()
+            for name in self.saved.clusters if self.clusters.is_synced else ():
+                if self.works.store(name) is None:
+                    self.saved.forget(name)
+                elif uid_of(self.clusters.get("", name)) != self._heads[name].uid:
+                    detail = "the hub has another Cluster of this name"
+                    self.saved.refuse(name, UnusableError(entries.Reason.CLUSTER, detail))
             for name in self.saved.clusters:
                 self._fill_works(name)
             self._log_refusals()
@@ -104,7 +108,6 @@ class OfflineServing(Offline):
             self._logged.add(name)
 
     def hub_identified(self, hub: str) -> None:
-        """Drop what was served from the checkpoint if it is of another hub."""
         for name, head in self._heads.items():
             if refusal := reader.hub_refusal(head.hub, hub):
                 self.saved.refuse(name, refusal)
@@ -136,16 +139,6 @@ class OfflineServing(Offline):
         }
         _log.warning("Serving from the checkpoint: the hub does not answer", extra=extra)
         self.clusters.seed([cluster for cluster in clusters if cluster is not None])
-
-    def _drop_others(self) -> None:
-        """Refuse Clusters that differ from those of the hub."""
-        for name in self.saved.clusters:
-            cluster = self.clusters.get("", name)
-            if self.works.store(name) is None:
-                self.saved.forget(name)
-            elif uid_of(cluster) != self._heads[name].uid:
-                detail = "the hub has another Cluster of this name"
-                self.saved.refuse(name, UnusableError(entries.Reason.CLUSTER, detail))
 
     def _fill_works(self, name: str) -> None:
         store = self.works.store(name)
@@ -324,12 +317,9 @@ CHECK_PATIENCE_S = 3.0
 """How long a start waits for the hub before it checks for a checkpoint."""
 _SHOWN = 3
 PEEK_S = 10.0
-"""How often it checks for one that can be served from."""
 
 
 class CheckpointStart(HubStart):
-    """Reads the checkpoint where it may be needed."""
-
     def __post_init__(self) -> None:
         super().__post_init__()
         if is_kept(self.config):

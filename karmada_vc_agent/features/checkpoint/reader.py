@@ -23,7 +23,6 @@ from karmada_vc_agent.model.virtual_cluster import Range
 from karmada_vc_agent.model.vocabulary import execution_namespace
 
 SKEW_S = 300.0
-"""How far the clocks of replicas may differ."""
 
 
 class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -82,7 +81,6 @@ class Saved:
 
     @property
     def clusters(self) -> list[str]:
-        """Return the Clusters that may be served."""
         return sorted(
             name for name, own in self.content_of.items() if entries.head_key(name) in own
         )
@@ -116,11 +114,9 @@ class Saved:
         return max((at for text in times if (at := _time(text)) is not None), default=None)
 
     def forget(self, name: str) -> None:
-        """Drop the entries of a Cluster, or another entry by its key."""
         self.content_of.pop(name, None)
 
     def refuse(self, name: str, reason: UnusableError) -> None:
-        """Do not serve a Cluster, or use another entry, from here."""
         self.refusals[name] = reason
         self.forget(name)
 
@@ -131,7 +127,6 @@ class Saved:
         self.refusals.setdefault(_owner(key), UnusableError(error.reason, f"{where}: {error}"))
 
     def _read(self, name: str, key: str, head: Header | None = None) -> list[Object]:
-        """Return the objects of an entry, none where it is missing or refused."""
         if (content := self.content(key)) is None:
             return []
         try:
@@ -144,12 +139,10 @@ class Saved:
 
 
 def _owner(key: str) -> str:
-    """Return the Cluster that a key is of, or itself."""
     return entries.cluster_of_key(key) or key
 
 
 def _keys(name: str, head: Header | None) -> list[str]:
-    """Return the keys of the Works of a Cluster."""
     return [entries.works_key(name, head.parts, part) for part in range(head.parts)] if head else []
 
 
@@ -189,7 +182,6 @@ def _take_contact(saved: Saved, header: Header) -> None:
 
 
 def _judge(saved: Saved, key: str, kind: str, check: Callable[[Header], None]) -> None:
-    """Drop an entry that may not be used, and note why."""
     content = saved.content(key)
     if content is None:
         return
@@ -290,10 +282,7 @@ async def read_checkpoint(
     *,
     is_continued: bool = True,
 ) -> Checkpoint:
-    """Return the checkpoint, an empty one without the right to it. Raises KubeError.
-
-    is_continued: whether the last leader kept it; else it may have seen another state of the hub.
-    """
+    """Return it, empty without rights. is_continued: the last leader kept it. Raises KubeError."""
     secrets = entries.CheckpointSecrets(host, config.agent_namespace, config.agent_name)
     outdated = Outdated(state)
     if not is_continued:

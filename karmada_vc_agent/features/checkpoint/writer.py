@@ -46,7 +46,6 @@ class Outdated:
         return frozenset(self._state.values(_PREFIX))
 
     def has(self, cluster: str) -> bool:
-        """Return whether a virtual cluster must not be served from the checkpoint."""
         return not self.names().isdisjoint((cluster, EVERYTHING))
 
     async def note(self, cluster: str) -> None:
@@ -144,14 +143,10 @@ class CheckpointWriter:
         """By virtual cluster, or key of what is of none, or EVERYTHING."""
 
     def problem_of(self, cluster: str) -> KubeError | None:
-        """Return why a virtual cluster cannot be written, None if it can."""
         failure = self._failures.get(EVERYTHING) or self._failures.get(cluster)
         return failure.error if failure is not None else None
 
-    # --- changes ------------------------------------------------------------------------
-
     def work_changed(self, cluster: str, old: Object | None, new: Object | None) -> None:
-        """Note a Work that was added, changed or deleted."""
         name = (new or old or {})["metadata"]["name"]
         book = self._books.get(cluster)
         after = entries.mark(new) if new is not None else 0
@@ -160,11 +155,9 @@ class CheckpointWriter:
             self._wake.set()
 
     def clusters_changed(self, *_change: object) -> None:
-        """Note that Clusters may differ, or which of them are served."""
         self._wake.set()
 
     def rules_changed(self, *_change: object) -> None:
-        """Note that customizations or webhook configurations differ."""
         self._has_rules = False
         self._wake.set()
 
@@ -182,8 +175,6 @@ class CheckpointWriter:
         """Return whether all of a virtual cluster was written, by this process."""
         book = self._books.get(cluster)
         return book is not None and bool(book.uid)
-
-    # --- before something is deleted ----------------------------------------------------
 
     async def strike(self, cluster: str, name: str) -> None:
         """Return once no start would serve a Work. Raises KubeError, NotReadyError."""
@@ -212,8 +203,6 @@ class CheckpointWriter:
             book.touched.add(name)
         await self._write_cluster(cluster)
         self._failures.pop(cluster, None)
-
-    # --- writing ------------------------------------------------------------------------
 
     async def run(self) -> None:
         while True:
@@ -340,15 +329,12 @@ class CheckpointWriter:
         for name in self.secrets.too_large:  # there may be space for it now
             self._books.pop(name, None)
 
-    # --- one virtual cluster ------------------------------------------------------------
-
     def _is_listed(self, cluster: str) -> bool:
         """Return whether the hub has listed all of a virtual cluster since this process began."""
         store = self.works.store(cluster)
         return self.clusters.store.is_synced and store is not None and store.is_synced
 
     async def _write_cluster(self, name: str) -> None:
-        """Write what differs of one virtual cluster. Raises KubeError."""
         cluster = self.clusters.ours(name)
         if cluster is None or name not in self.served or not entries.mark(cluster):
             await self._remove(name)
@@ -413,7 +399,6 @@ class CheckpointWriter:
         return msgspec.structs.replace(header, **of_cluster, part=part, parts=parts)
 
     async def _remove(self, name: str) -> None:
-        """Remove all of one virtual cluster. Raises KubeError."""
         await self.secrets.remove(name)
         self._books[name] = _Book("")
         await self.outdated.clear(name)

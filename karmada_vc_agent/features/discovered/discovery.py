@@ -63,14 +63,12 @@ class GroupSource(Generic[S]):
         return True
 
     def use(self, settings: S) -> None:
-        """Use these settings from now on."""
         before, self.settings = self.subjects, settings
         self.subjects = {settings.name_of(subject): subject for subject in self.all_subjects()}
         for name in before | self.subjects:
             self.changed.emit(name)
 
     def all_subjects(self) -> Iterable[str]:
-        """Return what is cached, by the settings in use."""
         raise NotImplementedError
 
     def get(self, name: str) -> Discovered | None:
@@ -150,12 +148,10 @@ class NodeGroupDiscovery(GroupSource[NodeGroupSettings]):
         self._used = asyncio.Event()
 
     def use(self, settings: NodeGroupSettings) -> None:
-        """Use these settings from now on."""
         super().use(settings)
         self._used.set()
 
     async def run(self) -> None:
-        """Watch them until cancelled, while the settings enable it."""
         async with asyncio.TaskGroup() as group:
             watch: asyncio.Task[None] | None = None
             while True:
@@ -235,7 +231,6 @@ _PATH = "/api/v1/nodes"
 
 
 async def values_of_host(host: ApiClient, settings: DiscoverSettings) -> list[Discovered]:
-    """Return all values that nodes have now. Raises KubeError."""
     key = settings.node_label
     nodes = (await host.get(_PATH, {"labelSelector": key})).get("items") or ()
     values = dict.fromkeys(labels_of(node).get(key) for node in nodes)
@@ -271,7 +266,6 @@ class NodeLabelDiscovery(GroupSource[DiscoverSettings]):
         return f"node label {self.settings.node_label}={subject}"
 
     def object_of(self, subject: str) -> Object | None:
-        """Return the reference of the first node with a value."""
         name = min((name for name, value in self._by_node.items() if value == subject), default="")
         # Events about nodes name them by name in uid, too: so `kubectl describe` finds them.
         metadata = {"name": name, "uid": name}
@@ -327,7 +321,6 @@ def start(sources: VirtualClusterSources, _: AgentConfig) -> DiscoveryStart:
 
 
 async def describe(host: ApiClient, config: AgentConfig) -> Described:
-    """Return what NodeGroups and nodes describe now. Raises KubeError."""
     own = config.of(DiscoveredFields)
     groups = await groups_of_host(host, own.node_groups) if own.node_groups.is_used else []
     values = await values_of_host(host, own.discover) if own.discover.is_used else []

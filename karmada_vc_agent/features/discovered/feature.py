@@ -85,7 +85,6 @@ class DiscoveryController:
         self._once = LogOnce(_log)
 
     async def reconcile(self, name: str) -> Requeue | None:
-        """Serve one virtual cluster, or take the next step of its removal."""
         record = self.records.of(name)
         is_on, discovered = self.discovery.settings.is_used, None
         if is_on:
@@ -106,8 +105,6 @@ class DiscoveryController:
         self.source.remove(name)
         self.origins.refuse(self.discovery.settings.source, name, "")
         self.origins.note(self.discovery.settings.source, name, None)
-
-    # --- discovered ---------------------------------------------------------------------
 
     async def _serve(self, discovered: Discovered, *, is_new: bool) -> Requeue | None:
         name, source = discovered.name, self.discovery.settings.source
@@ -148,8 +145,6 @@ class DiscoveryController:
             if about is not None:
                 self.warn(about, text)
         return Requeue(RECHECK_S)
-
-    # --- deleted ------------------------------------------------------------------------
 
     async def _source_deleted(self, name: str, record: DiscoveredRecord) -> Requeue | None:
         settings, subject = self.discovery.settings, record.subject

@@ -117,7 +117,6 @@ class DiscoveredRecords:
         self._source = source
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names of virtual clusters with a record."""
         return iter([name for name in self._state.values(_PREFIX) if self.of(name) is not None])
 
     def of(self, name: str) -> DiscoveredRecord | None:
@@ -130,13 +129,11 @@ class DiscoveredRecords:
         return record if record is not None and record.source == self._source else None
 
     async def keep(self, name: str, record: DiscoveredRecord) -> None:
-        """Store a record. Raises KubeError."""
         await self._state.write(
             _PREFIX + name, msgspec.json.encode(record, order="sorted").decode()
         )
 
     async def drop(self, name: str) -> None:
-        """Forget a virtual cluster. Raises KubeError."""
         if self.of(name) is not None:
             await self._state.write(_PREFIX + name, None)
 
