@@ -19,18 +19,21 @@ from karmada_vc_agent.cluster.hub_clusters import AgentState
 from karmada_vc_agent.cluster.lease import Lead, check_apart_from_tenants
 from karmada_vc_agent.cluster.registration import LiveSettings, VirtualClusterSources
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
+from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.discovery import BearerReview
-from karmada_vc_agent.kube.errors import UnreachableError
+from karmada_vc_agent.kube.discovery import BearerReview, is_allowed, server_version
+from karmada_vc_agent.kube.errors import KubeError, Need, UnreachableError
 from karmada_vc_agent.kube.flows import Supervisor, retry_until_done
 from karmada_vc_agent.kube.kubeconfig import CredentialsFollower
 from karmada_vc_agent.kube.leader_election import LeaderElection, LeadLostError
 from karmada_vc_agent.kube.store import History
 from karmada_vc_agent.kube.transport import Credentials
+from karmada_vc_agent.model import versions
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import STRICT, VirtualCluster
+from karmada_vc_agent.model.vocabulary import RBAC_GROUP
 from karmada_vc_agent.runner.clients import Clients, HubCertificate, connect, warn_of_few_files
 from karmada_vc_agent.runner.collector import HOST, HUB
 from karmada_vc_agent.runner.common import Common, Fence
@@ -48,6 +51,19 @@ OF_SERVICE = ("lists", "agents", "found", "rights", "checkpoint", "writes")
 """Checks of what runs while this process leads; they pass before."""
 NEITHER = "waits for the API server of the hub, without a checkpoint"
 STARTING, STANDING_BY, SERVING = "starting", "standing by", "serving"
+
+
+async def check_host_version(host: ApiClient, *, installs_policies: bool) -> None:
+    """Warn of a host that was not measured. Raises ConfigError for one that `join` refuses.
+
+    With --unconfined `join` grants no right to write ClusterRoles.
+    """
+    version, need = await server_version(host), Need("escalate", RBAC_GROUP, "clusterroles")
+    with suppress(KubeError):
+        if installs_policies and versions.is_too_old(version) and await is_allowed(host, need):
+            raise ConfigError("host", "", versions.unconfined(version))
+    if text := versions.not_measured(version):
+        _log.warning("The version of the host was not measured", extra={"reason": text})
 
 
 class Agent:
@@ -177,6 +193,7 @@ class Agent:
             lambda: clients.host_urgent.get(KUBE_SYSTEM_PATH),
         )
         host_uid = str(kube_system["metadata"]["uid"])
+        await check_host_version(clients.host_urgent, installs_policies=config.install_policies)
         async with asyncio.TaskGroup() as group:
             start = self.hub_start
             checking = group.create_task(start.check(host_uid), name="check the hub")

@@ -30,6 +30,7 @@ from karmada_vc_agent.kube.https import ServingCertificate
 from karmada_vc_agent.kube.kubeconfig import find_credentials, pod_namespace
 from karmada_vc_agent.kube.leader_election import LeadLostError
 from karmada_vc_agent.kube.transport import limit_tls_buffers
+from karmada_vc_agent.model import versions
 from karmada_vc_agent.model.quantity import Duration
 from karmada_vc_agent.runner.process import SettingsFollower, call_on, digest_of, stop_on_signals
 from karmada_vc_agent.telemetry.endpoints import (
@@ -173,9 +174,17 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
     if config_path is not None:
         reread = partial(reload_settings, given, read, config_path)
         follower = SettingsFollower(config_path, digest, reread)
+    warn_of_other_manifests(os.environ.get(versions.MANIFESTS_VARIABLE, versions.OWN))
     node = os.environ.get(NODE_VARIABLE, "")
     agent = Agent(config, hub, host, frozenset(reregister), node=node, settings=follower)
     sys.exit(_serve(agent, config))
+
+
+def warn_of_other_manifests(version: str) -> None:
+    """Warn of a Deployment of another version than the image: rights and policies may be, too."""
+    if version != versions.OWN:
+        text = "The manifests are of another version than the image; use join or chart of its own"
+        _log.warning(text, extra={"manifests": version, "image": versions.OWN})
 
 
 def read_settings(

@@ -14,7 +14,7 @@ UNRELEASED = "Unreleased"
 PLACES = {
     "pyproject.toml": r'^(version = ")[^"]+(")$',
     "Containerfile": r"^(ARG VERSION=)\S+( .*)$",
-    "karmada_vc_agent/install/join.py": r'^(IMAGE = "karmada-vc-agent:)[^"]+(")$',
+    "karmada_vc_agent/model/versions.py": r'^(OWN = ")[^"]+(")$',
     "manifests/chart/Chart.yaml": r"^((?:version|appVersion): )\S+()$",
 }
 """File -> what surrounds the version there. All else is written by hack/update-manifests."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from karmada_vc_agent.access.templates import objects
+from karmada_vc_agent.model import versions
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.model.virtual_cluster import Requirement, VirtualCluster
 from karmada_vc_agent.model.vocabulary import DOMAIN, EDGE_LABEL, MEMBERSHIP_LABEL, NAME_FIELD
@@ -200,4 +201,5 @@ def _values(install: HostInstall) -> Mapping[str, Any]:
         "metrics_certificate": metrics_certificate(install.agent),
         "namespace": install.namespace,
         "settings": install.settings or None,
+        "version": versions.OWN,
     }

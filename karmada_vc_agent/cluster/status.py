@@ -25,7 +25,7 @@ from karmada_vc_agent.cluster.rules.conditions import NODES_REACHABLE, READY, Co
 from karmada_vc_agent.cluster.virtual_clusters import Claims, Membership, Scopes
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Requeue
-from karmada_vc_agent.kube.discovery import Discovery, HealthProbe, ServedApis
+from karmada_vc_agent.kube.discovery import Discovery, HealthProbe, ServedApis, server_version
 from karmada_vc_agent.kube.errors import KubeError, NotFoundError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import vocabulary
@@ -122,11 +122,8 @@ class HostStatus:
 
     async def _kubernetes_version(self) -> str:
         version, read_at = self._version
-        if self.clock() - read_at > VERSION_MAX_AGE_S:
-            try:
-                version = str((await self.client.get("/version")).get("gitVersion") or "")
-            except KubeError:
-                return ""
+        is_due = self.clock() - read_at > VERSION_MAX_AGE_S
+        if is_due and (version := await server_version(self.client)):
             self._version = (version, self.clock())
         return version
 

@@ -23,7 +23,7 @@ from karmada_vc_agent.access.rights import (
 )
 from karmada_vc_agent.cluster.hub_clusters import host_id
 from karmada_vc_agent.commands import shared
-from karmada_vc_agent.commands.shared import CommandError, one_line_errors
+from karmada_vc_agent.commands.shared import one_line_errors
 from karmada_vc_agent.config.checks import cluster_name_problem, is_dns_name
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import with_profile_defaults
@@ -47,8 +47,9 @@ from karmada_vc_agent.install.join_hub import (
     token_problem,
 )
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.discovery import ServedApis
+from karmada_vc_agent.kube.discovery import ServedApis, server_version
 from karmada_vc_agent.kube.kubeconfig import find_credentials, is_http_url
+from karmada_vc_agent.model import versions
 
 _PRIVATE = 0o600
 """host.yaml and hub.kubeconfig hold the agent's private key."""
@@ -94,11 +95,15 @@ async def write_manifests(
 
 
 async def rights_for(plan: JoinPlan, host: ApiClient) -> tuple[HostRights, ServedApis]:
-    """Return what is to exist on this host, and what it serves. Raises as `check_profile`."""
+    """Return what is to exist on this host, and what it serves.
+
+    Raises ConfigError where nothing would confine the agent, and as `check_profile`.
+    """
     served, installed = await read_host(host, plan.access.agent)
-    is_served = VALIDATING in served_versions(served)
+    is_served, version = VALIDATING in served_versions(served), await server_version(host)
     if plan.applies and plan.config.install_policies and not (is_served or plan.unconfined):
-        raise CommandError(_UNCONFINED)
+        raise ConfigError("host", "", versions.unconfined(version))
+    join_hub.warn(versions.not_measured(version))
     await check_profile(host, plan.access.agent, plan.config.tenancy)
     described = await described_on_host(host, plan.config)
     return plan.rights(served, installed, described), served
@@ -140,10 +145,6 @@ _WORKS_WIDE = (
     "With --works-cluster-wide the agent can read the Works of every Cluster of this hub, "
     "including the Secrets in them. It writes only those of its own Clusters."
 )
-_UNCONFINED = (
-    "host: it serves no ValidatingAdmissionPolicy, so nothing would confine the agent and its "
-    "tenants; use Kubernetes 1.30 or newer, or --unconfined to do without"
-)
 
 
 async def run_join(plan: JoinPlan) -> None:
@@ -162,6 +163,7 @@ async def run_join(plan: JoinPlan) -> None:
         if plan.karmada_kubeconfig or plan.token:
             hub = await stack.enter_async_context(join_hub.connect(plan))
             join_hub.warn_of_loopback(plan, hub)
+            await join_hub.warn_of_missing_fields(hub)
         if plan.access.works_cluster_wide:
             plan.say(_WORKS_WIDE)
         if plan.applies:
@@ -211,7 +213,7 @@ async def _install(
         changes.report(f"host: the agent registers {name} again at its next start")
 
 
-IMAGE = "karmada-vc-agent:0.1.0"
+IMAGE = f"karmada-vc-agent:{versions.OWN}"
 
 
 @click.command(

@@ -8,7 +8,7 @@ import hmac
 import re
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,12 +49,14 @@ from karmada_vc_agent.kube.errors import (
     ConflictError,
     ForbiddenError,
     NotFoundError,
+    NotServedError,
     PageError,
     UnauthorizedError,
 )
 from karmada_vc_agent.kube.flows import retry_on
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig, read_server, server_credentials
 from karmada_vc_agent.kube.transport import Credentials, make_ssl_context
+from karmada_vc_agent.model import versions
 from karmada_vc_agent.model.objects import Object, annotations_of, dig
 from karmada_vc_agent.model.user_text import plain_address
 from karmada_vc_agent.model.vocabulary import (
@@ -467,6 +469,9 @@ async def agent_kubeconfig(plan: JoinPlan, hub: Hub, installed: str, changes: Ch
     return kubeconfig_text(hub.cluster, access.agent, user)
 
 
+_CRD_OF_WORKS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/works.work.karmada.io"
+
+
 def warn_of_loopback(plan: JoinPlan, hub: Hub) -> None:
     """Warn of an address of the hub that leads nowhere from a Pod."""
     server = str(hub.cluster.get("server", ""))
@@ -474,7 +479,21 @@ def warn_of_loopback(plan: JoinPlan, hub: Hub) -> None:
     is_loopback = name == "localhost" or getattr(plain_address(name), "is_loopback", False)
     if is_loopback and HOST in plan.sides and not plan.is_elsewhere:
         where = f"inside a Pod {server} is the Pod itself, not the hub"
-        click.echo(f"Warning: {where}; give the hub's address with --karmada-server", err=True)
+        warn(f"{where}; give the hub's address with --karmada-server")
+
+
+def warn(text: str) -> None:
+    """Print a warning to stderr, nothing for ""."""
+    if text:
+        click.echo(f"Warning: {text}", err=True)
+
+
+async def warn_of_missing_fields(hub: Hub) -> None:
+    """Warn of fields that Works of an older Karmada lack; a bootstrap token may not read them."""
+    if hub.is_admin:
+        with suppress(ForbiddenError, NotServedError):  # what is no hub is refused later
+            for text in versions.missing_fields(await find(hub.client, _CRD_OF_WORKS)):
+                warn(f"the hub is of an older Karmada: {text}")
 
 
 def new_client(name: str, credentials: Credentials) -> ApiClient:

@@ -324,6 +324,14 @@ async def is_allowed(client: ApiClient, need: errors.Need, as_user: str = "") ->
     return bool(review_status(answer).get("allowed"))
 
 
+async def server_version(client: ApiClient) -> str:
+    """Return the version of Kubernetes of an API server, "" if it does not say so."""
+    try:
+        return str((await client.get("/version")).get("gitVersion") or "")
+    except errors.KubeError:
+        return ""
+
+
 SELF_SUBJECT_REVIEWS_PATH = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 

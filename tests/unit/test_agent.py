@@ -1,23 +1,36 @@
 """What /readyz says of an agent: what keeps it from its work, and what is only a warning."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import MagicMock
 
+import orjson
 import pytest
 from msgspec.structs import replace
 
-from karmada_vc_agent.agent import NEITHER, SERVING, STANDING_BY, STARTING, Agent
+from karmada_vc_agent.agent import (
+    NEITHER,
+    SERVING,
+    STANDING_BY,
+    STARTING,
+    Agent,
+    check_host_version,
+)
+from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.features.checkpoint.feature import CheckpointStart
 from karmada_vc_agent.features.checkpoint.reader import CheckpointSettings
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.discovery import SELF_ACCESS_REVIEWS_PATH
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.clients import Clients, connect
 from karmada_vc_agent.runner.service import Service
 from karmada_vc_agent.telemetry.endpoints import Note
+from tests.fakes.api_server import FakeApiServer
 
 NOWHERE = Credentials("http://127.0.0.1:1", None, "a test")
 VIRTUAL_CLUSTERS = tuple(VirtualCluster(name, node_names=(name,)) for name in ("a", "b"))
@@ -178,3 +191,35 @@ async def test_every_lane_of_the_hub_has_the_fence() -> None:
             await lane.create("/api/v1/events", {})
         assert "a reason" not in str(caught.value)
     await clients.close()
+
+
+# --- the version of the host --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("version", "is_warned"), [("v1.37.2", False), ("v1.38.0", True)])
+async def test_host_newer_than_any_that_was_measured_is_warned_of(
+    host: FakeApiServer,
+    client: ApiClient,
+    caplog: pytest.LogCaptureFixture,
+    version: str,
+    *,
+    is_warned: bool,
+) -> None:
+    host.version = {"gitVersion": version}
+    await check_host_version(client, installs_policies=True)
+    reasons = [getattr(each, "reason", "") for each in caplog.records]
+    assert [version in each for each in reasons] == [True] * is_warned
+
+
+@pytest.mark.parametrize("installs_policies", [False, True])
+@pytest.mark.parametrize("is_confined", [False, True])
+async def test_old_host_ends_an_agent_that_nothing_confines(
+    host: FakeApiServer, client: ApiClient, *, is_confined: bool, installs_policies: bool
+) -> None:
+    """As `join --unconfined` grants rights, the agent serves it."""
+    host.version = {"gitVersion": "v1.29.3"}
+    allowed = orjson.dumps({"status": {"allowed": is_confined}})
+    host.answer(allowed, 201, path=SELF_ACCESS_REVIEWS_PATH)
+    ends = is_confined and installs_policies
+    with pytest.raises(ConfigError, match=r"v1\.29\.3") if ends else nullcontext():
+        await check_host_version(client, installs_policies=installs_policies)

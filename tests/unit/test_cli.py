@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from karmada_vc_agent.cli import main, metrics_tls
+from karmada_vc_agent.cli import main, metrics_tls, warn_of_other_manifests
 from karmada_vc_agent.config.decoding import flags_of
 from karmada_vc_agent.feature_list import CONFIG
+from karmada_vc_agent.model import versions
 from karmada_vc_agent.telemetry.endpoints import listen_failure
 from tests.fakes.tls import trusting, write_certificate
 
@@ -272,3 +273,12 @@ async def test_metrics_have_the_certificate_of_the_directory(
             _, out = await asyncio.open_connection("127.0.0.1", port, ssl=trust)
             out.close()
         server.close()
+
+
+@pytest.mark.parametrize(("version", "is_warned"), [(versions.OWN, False), ("0.0.9", True)])
+def test_manifests_of_another_version_are_warned_of(
+    caplog: pytest.LogCaptureFixture, version: str, *, is_warned: bool
+) -> None:
+    warn_of_other_manifests(version)
+    both = [(each.__dict__["manifests"], each.__dict__["image"]) for each in caplog.records]
+    assert both == [(version, versions.OWN)] * is_warned

@@ -14,7 +14,6 @@ from msgspec import structs
 
 from karmada_vc_agent.access.admission import GROUP
 from karmada_vc_agent.access.rights import MANAGED, HubAccess, hub_objects
-from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig, ObjectSettings
 from karmada_vc_agent.feature_list import HUB_ROLES
@@ -46,16 +45,17 @@ POLICIES = tuple(
         ("policybindings", "AdmissionPolicyBinding"),
     )
 )
+DEFINITIONS = Served(
+    "apiextensions.k8s.io/v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    namespaced=False,
+)
 UNPOLICED = (
     *served.HOST,
     Served("v1", "serviceaccounts", "ServiceAccount"),
     Served("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget"),
-    Served(
-        "apiextensions.k8s.io/v1",
-        "customresourcedefinitions",
-        "CustomResourceDefinition",
-        namespaced=False,
-    ),
+    DEFINITIONS,
 )
 HOST = (*UNPOLICED, *POLICIES)
 
@@ -258,18 +258,70 @@ async def test_rights_on_the_host_end_with_their_settings(ends: Ends) -> None:
 
 
 async def test_host_without_policies_is_joined_only_if_the_administrator_says_so(
-    ends: Ends,
+    ends: Ends, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with FakeApiServer(UNPOLICED) as old:
         old.seed(*ends.host.listed("/api/v1/namespaces"))
         ends = replace(ends, host=old)
         ends.install_certificate(ELSEWHERE)
         plan = ends.plan(ELSEWHERE, applies=True)
-        with pytest.raises(CommandError, match=r"no ValidatingAdmissionPolicy.*--unconfined"):
+        old.version = {"gitVersion": "v1.29.3"}
+        with pytest.raises(ConfigError, match=r"v1.29.3 .*no ValidatingAdmissionPolicy.*1.30 or"):
             await run_join(plan)
+        assert capsys.readouterr().err == ""
         assert ends.hub.changes() == old.changes() == []
         await run_join(replace(plan, unconfined=True))
+        assert "v1.29.3, which was not measured" in capsys.readouterr().err
         assert old.find("/apis/apps/v1/namespaces/agents/deployments/branches")
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("v1.34.0", ""),
+        ("", ""),
+        (
+            "v1.38.0",
+            (
+                "Warning: the host runs Kubernetes v1.38.0, which was not measured; the nearest "
+                "that was is 1.37: see docs/compatibility.md\n"
+            ),
+        ),
+    ],
+)
+async def test_host_newer_than_any_that_was_measured_is_warned_of(
+    ends: Ends, capsys: pytest.CaptureFixture[str], version: str, said: str
+) -> None:
+    ends.host.version = {"gitVersion": version}
+    await run_join(ends.plan(ELSEWHERE))
+    assert capsys.readouterr().err == said
+
+
+def works_definition(*fields: str) -> Object:
+    spec: Object = {"properties": {"workload": {}, **{each: {} for each in fields}}}
+    entry: Object = {"properties": {"health": {}}}
+    status = {"properties": {"manifestStatuses": {"items": entry}}}
+    schema = {"openAPIV3Schema": {"properties": {"spec": spec, "status": status}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "works.work.karmada.io"},
+        "spec": {"versions": [{"name": "v1alpha1", "schema": schema}]},
+    }
+
+
+@pytest.mark.parametrize("is_lacking", [True, False])
+async def test_field_that_the_works_of_an_older_hub_lack_is_warned_of(
+    ends: Ends, capsys: pytest.CaptureFixture[str], *, is_lacking: bool
+) -> None:
+    fields = ["suspendDispatching"] + ["preserveResourcesOnDeletion"] * (not is_lacking)
+    async with FakeApiServer((*HUB, DEFINITIONS)) as hub:
+        hub.seed(*ends.hub.listed("/api/v1/namespaces"), works_definition(*fields))
+        await run_join(replace(ends, hub=hub).plan(ELSEWHERE))
+    warning = capsys.readouterr().err
+    assert ("spec.preserveResourcesOnDeletion: objects are deleted" in warning) is is_lacking
+    assert "suspendDispatching" not in warning
+    assert "health" not in warning
 
 
 @pytest.mark.parametrize(("agent", "is_refused"), [("branches", False), ("other", True)])
