@@ -89,7 +89,7 @@ def _says_what_fails(endpoints: Endpoints, group: Group) -> None:
     status, text = endpoints.ask("/readyz?verbose")
     assert status == 200, text
     assert "[+]hub ok: the hub accepts no " in text
-    assert f" of Cluster {group.name} for " in text
+    assert f" of Cluster {group.name}: " in text
     assert "Unauthorized" in text
     accepted = endpoints.scrape().values("virtual_cluster_reports_accepted")
     assert accepted == {(group.name,): 0.0}
