@@ -130,7 +130,7 @@ def pass_guards(
                 yield Notice(NOTICES[guard], problem)
 
 
-class _Row(msgspec.Struct, frozen=True):
+class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A row of guards.yaml, which says what the fields mean."""
 
     says: str

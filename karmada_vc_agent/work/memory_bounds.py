@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.controller import Signal
@@ -476,21 +476,39 @@ class _Account:
 
 
 class _Whole(dict[str, Any]):
-    """A complete object or status; it counts while in memory, until a newer copy is taken."""
+    """A complete object or status; of its copies in memory the newest one counts."""
 
-    __slots__ = ("__weakref__", "_account", "byte_count", "counted")
+    __slots__ = ("__weakref__", "_account", "_before", "_newest", "byte_count", "counted")
 
-    def __init__(self, obj: Object, account: _Account, size: int) -> None:
+    def __init__(
+        self, obj: Object, account: _Account, size: int, newest: "tuple[_Copies, _Key]"
+    ) -> None:
         super().__init__(obj)
-        self._account, self.byte_count, self.counted = account, size, size
-        account.used += size
-
-    def end_count(self) -> None:
-        """Count it no more."""
-        self._account.used -= self.counted
+        self._account, self.byte_count, self._newest = account, size, newest
+        before = newest[0].get(newest[1])
+        self._before = ref(before) if before is not None else None
+        if before is not None:
+            before.count(is_newest=False)
         self.counted = 0
+        self.count(is_newest=True)
 
-    __del__ = end_count
+    def count(self, *, is_newest: bool) -> None:
+        """Count it, or no more."""
+        size = self.byte_count if is_newest else 0
+        self._account.used += size - self.counted
+        self.counted = size
+        if is_newest:
+            self._newest[0][self._newest[1]] = self
+
+    def __del__(self) -> None:
+        """Count it no more; where the newest is dropped, a store may keep the one before."""
+        before = self._before() if self._before is not None and self.counted else None
+        self.count(is_newest=False)
+        if before is not None:
+            before.count(is_newest=True)
+
+
+_Copies = WeakValueDictionary[_Key, _Whole]
 
 
 class ObjectIdentity(dict[str, Any]):
@@ -528,7 +546,7 @@ class KeptObjects(RawCodec):
         self._cluster_on = cluster_on
         # An account exists for as long as anything counts on it.
         self._accounts: WeakValueDictionary[str, _Account] = WeakValueDictionary()
-        self._whole: WeakValueDictionary[_Key, _Whole] = WeakValueDictionary()
+        self._whole: _Copies = WeakValueDictionary()
         self.over: Signal[[str, str]] = Signal()
 
     def trim(self, obj: Object) -> Object:
@@ -567,10 +585,7 @@ class KeptObjects(RawCodec):
         used = account.used + size - (before.counted if before is not None else 0)
         fits = not bounds.bytes or used <= bounds.bytes
         if is_small or (fits and size <= OBJECT_BYTES):
-            if before is not None:
-                before.end_count()
-            whole = self._whole[key] = _Whole(obj, account, size)
-            return whole
+            return _Whole(obj, account, size, (self._whole, key))
         if not account.over:
             text = (
                 f"the agent keeps {bounds.bytes} bytes of its objects on the host in memory "

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any, get_args
 
+import msgspec
 import pytest
 
 from karmada_vc_agent.model.objects import Object
@@ -14,6 +15,7 @@ from karmada_vc_agent.translation.guards import (
     BY_KIND,
     NETWORK_SOURCES,
     OWN_SOURCES,
+    _checks,
 )
 from karmada_vc_agent.translation.kind_policy import NAMED_GROUPS, Code, Refusal
 from karmada_vc_agent.translation.translate import HostObject, translate
@@ -506,3 +508,9 @@ def test_groups_with_guards_are_not_unknown_ones() -> None:
     assert missing == set(), (
         "Strict refuses their kinds; add them to groups_inside of kind_policy.yaml"
     )
+
+
+def test_a_misspelt_field_of_the_table_is_refused() -> None:
+    row = {"says": "x", "at": ["kind"], "guadr": "ControllerKinds"}
+    with pytest.raises(msgspec.ValidationError, match="guadr"):
+        _checks([row])

@@ -289,3 +289,21 @@ def test_all_marks_of_an_object_that_is_not_whole_are_short_together() -> None:
         item["metadata"]["annotations"] = annotations
     assert keeping.list(items) < many * 8192
     assert all(labels_of(each) == {CLUSTER_LABEL: "branch-a"} for each in keeping.store)
+
+
+def test_a_newer_copy_that_is_dropped_leaves_the_count_to_the_stored_one(keeping: Keeping) -> None:
+    keeping.list(large(n) for n in range(8))
+    for n in range(8):
+        keeping.codec.trim(newer(large(n)))  # as of a list that fails at a later page
+    assert isinstance(keeping.codec.trim(large(8)), ObjectIdentity)
+    assert keeping.codec.trim(large(1)) is keeping.store.get("of-a", "configmap-1")
+    keeping.list([])
+    assert isinstance(keeping.codec.trim(large(8)), _Whole)
+
+
+def test_a_status_that_is_reported_again_without_a_change_counts(keeping: Keeping) -> None:
+    kept = []
+    for n in range(12):
+        kept.append(keeping.kept.take_status("branch-a", f"uid-{n}", large(n)))
+        keeping.kept.take_status("branch-a", f"uid-{n}", large(n))
+    assert sum(each is not None for each in kept) == 8
