@@ -19,13 +19,18 @@ from msgspec.structs import replace
 
 from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.cluster.lease import NODE_VARIABLE
-from karmada_vc_agent.commands.shared import EXIT_SETTINGS, FilePath, examples, one_line_errors
+from karmada_vc_agent.commands.shared import (
+    EXIT_SETTINGS,
+    FilePath,
+    KarmadaFlags,
+    examples,
+    one_line_errors,
+)
 from karmada_vc_agent.config.checks import check
 from karmada_vc_agent.config.decoding import VARIABLE_PREFIX, ConfigError, Setting, camel, flags_of
 from karmada_vc_agent.config.loading import load_config, reload, with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import CONFIG, FEATURES
-from karmada_vc_agent.karmada_flags import KarmadaFlags
 from karmada_vc_agent.kube.https import ServingCertificate
 from karmada_vc_agent.kube.kubeconfig import find_credentials, pod_namespace
 from karmada_vc_agent.kube.leader_election import LeadLostError

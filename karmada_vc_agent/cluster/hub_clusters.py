@@ -33,6 +33,7 @@ from karmada_vc_agent.kube.errors import AlreadyExistsError, KubeError, NotFound
 from karmada_vc_agent.kube.flows import SharedLock, retry_on
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import vocabulary
+from karmada_vc_agent.model.core import HubShape
 from karmada_vc_agent.model.objects import (
     Object,
     annotations_of,
@@ -42,7 +43,6 @@ from karmada_vc_agent.model.objects import (
     timestamp,
     uid_of,
 )
-from karmada_vc_agent.model.shapes import HubShape
 from karmada_vc_agent.model.user_text import one_line
 
 T = TypeVar("T")

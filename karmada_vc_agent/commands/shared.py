@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from importlib import resources
@@ -27,6 +27,7 @@ from karmada_vc_agent.kube.errors import (
     UnreachableError,
 )
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError
+from karmada_vc_agent.model import user_text
 
 EXIT_FAILED = 1
 EXIT_SETTINGS = 2
@@ -164,3 +165,37 @@ def settings_and_agent(options: dict[str, Any]) -> tuple[AgentConfig | None, str
             raise ConfigError("flags", f"--{key.replace('_', '-')}", problem)
     name = (config.agent_name if config else options["agent_name"]) or AgentConfig().agent_name
     return config, name, (config.agent_namespace if config else options["agent_namespace"]) or name
+
+
+REPLACED: dict[str, str] = user_text.load_yaml(
+    resources.files("karmada_vc_agent").joinpath("karmada_flags.yaml").read_bytes()
+)
+"""Flag of karmada-agent without meaning here -> what to use instead."""
+
+_ON, _OFF = ("true", "True", "TRUE", "t", "T", "1"), ("false", "False", "FALSE", "f", "F", "0")
+
+
+class KarmadaFlags(click.Command):
+    """A command that also takes `--switch=false`, and rejects flags of karmada-agent only."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Translate the arguments before parsing. Raises UsageError."""
+        options = [each for each in self.params if each.secondary_opts]
+        switches = {each.opts[0]: each.secondary_opts[0] for each in options}
+        return super().parse_args(ctx, translated(args, switches))
+
+
+def translated(args: Sequence[str], switches: dict[str, str]) -> list[str]:
+    """Return the arguments with `--on=false` as the opposite switch. Raises UsageError."""
+    translated_args = []
+    for arg in args:
+        flag, equals, value = arg.partition("=")
+        if flag in REPLACED:
+            raise click.UsageError(f"{flag} is a flag of karmada-agent only: {REPLACED[flag]}")
+        if not equals or flag not in switches:
+            translated_args.append(arg)
+        elif value in (*_ON, *_OFF):
+            translated_args.append(flag if value in _ON else switches[flag])
+        else:
+            raise click.UsageError(f'{flag} is "{value}", must be true or false')
+    return translated_args

@@ -14,6 +14,7 @@ import msgspec
 import orjson
 
 from karmada_vc_agent.kube.errors import UnreadableError
+from karmada_vc_agent.model.core import Shape
 from karmada_vc_agent.model.objects import (
     WRITABLE_LEVELS,
     Object,
@@ -21,7 +22,6 @@ from karmada_vc_agent.model.objects import (
     may_be_deeper_than,
     size_of,
 )
-from karmada_vc_agent.model.shapes import Shape
 
 READ_LEVELS = 260
 """Deeper values are read as null. Deeper than can be encoded: what was cut is never sent."""

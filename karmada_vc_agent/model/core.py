@@ -9,9 +9,9 @@ of each map and list only so much is kept (docs/adr/0077).
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 OF_NODE = 1024
 """Labels, addresses and resources that are kept of a Node."""
@@ -146,3 +146,58 @@ class LabelledPod(Pod):
     """A Pod that selectors are compared with; none is stored."""
 
     metadata: _LabelledMeta
+
+
+class _Metadata(Struct, rename="camel"):
+    name: Annotated[str, Meta(min_length=1)]
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: list[str] | None = None
+    owner_references: list[dict[str, Any]] | None = None
+
+
+class Shape(Struct, rename="camel"):
+    """Any object; API servers guarantee it."""
+
+    metadata: _Metadata
+    api_version: str = ""
+    kind: str = ""
+
+
+class _HubCondition(Struct):
+    type: str
+    status: str
+
+
+class _Identifier(Struct):
+    ordinal: int
+
+
+class _ManifestStatus(Struct):
+    identifier: _Identifier
+
+
+class _Workload(Struct):
+    manifests: list[Any] | None = None
+
+
+class _HubSpec(Struct):
+    workload: _Workload | None = None
+    taints: list[dict[str, Any]] | None = None
+
+
+class _HubStatus(Struct, rename="camel"):
+    conditions: list[_HubCondition] | None = None
+    manifest_statuses: list[_ManifestStatus] | None = None
+
+
+class HubShape(Shape):
+    """A Work, whose manifests are validated one by one, or a Cluster."""
+
+    spec: _HubSpec | None = None
+    status: _HubStatus | None = None

@@ -20,6 +20,7 @@ from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.store import is_echo
 from karmada_vc_agent.model import virtual_cluster, vocabulary
+from karmada_vc_agent.model.core import HubShape
 from karmada_vc_agent.model.objects import (
     NAMESPACE,
     OBJECT_BYTES,
@@ -34,7 +35,6 @@ from karmada_vc_agent.model.objects import (
     parse_api_version,
     uid_of,
 )
-from karmada_vc_agent.model.shapes import HubShape
 from karmada_vc_agent.model.virtual_cluster import (
     Bounds,
     VirtualCluster,

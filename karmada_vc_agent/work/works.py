@@ -528,7 +528,7 @@ class Place(NamedTuple):
     virtual: str
 
 
-class ObjectOrigin(NamedTuple):
+class _ObjectOrigin(NamedTuple):
     """The Work of an object; root: identity and recorded names of what it was made into."""
 
     work: str
@@ -548,17 +548,17 @@ class Owners:
     works: Works
 
     def __post_init__(self) -> None:
-        self._origins: LRUCache[_Id, ObjectOrigin] = LRUCache(REMEMBERED)
+        self._origins: LRUCache[_Id, _ObjectOrigin] = LRUCache(REMEMBERED)
 
     async def origin(
         self, place: Place, resource: Resource, name: str, uid: str = ""
-    ) -> ObjectOrigin | None:
+    ) -> _ObjectOrigin | None:
         """Return the Work up the owners that has the object, else one that is only named."""
         cached = self._origins.get((place, name, uid)) if uid else None
         if cached is not None:
             return cached
         walked: list[_Id] = []
-        named: ObjectOrigin | None = None
+        named: _ObjectOrigin | None = None
         obj = await self._get(resource, place.host, name)
         if obj is not None and uid and uid_of(obj) != uid:
             return None
@@ -575,11 +575,11 @@ class Owners:
             obj = await self._owner_of(obj, place.host)
         return named
 
-    def work(self, cluster: str, origin: ObjectOrigin) -> Object | None:
+    def work(self, cluster: str, origin: _ObjectOrigin) -> Object | None:
         """Return the Work of an origin, if it is still there."""
         return self.works.get(cluster, origin.work)
 
-    def _named(self, cluster: str, obj: Object) -> ObjectOrigin | None:
+    def _named(self, cluster: str, obj: Object) -> _ObjectOrigin | None:
         """Return the Work that an object names; a tenant may have written that of another."""
         namespace, _, name = annotations_of(obj).get(vocabulary.WORK_ANNOTATION, "").partition("/")
         if (
@@ -587,7 +587,7 @@ class Owners:
             or self.works.get(cluster, name) is None
         ):
             return None
-        return ObjectOrigin(name, _without_content(obj))
+        return _ObjectOrigin(name, _without_content(obj))
 
     async def _owner_of(self, obj: Object, namespace: str) -> Object | None:
         references = obj["metadata"].get("ownerReferences") or []

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from karmada_vc_agent.cli import main
+from karmada_vc_agent.commands.shared import REPLACED, translated
 from karmada_vc_agent.config.decoding import flags_of
 from karmada_vc_agent.feature_list import CONFIG
-from karmada_vc_agent.karmada_flags import REPLACED, translated
 from karmada_vc_agent.model.quantity import Duration, format_duration, parse_duration_s
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "flags.md"

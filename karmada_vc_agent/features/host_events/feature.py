@@ -94,7 +94,7 @@ class HostEvent(Struct, rename="camel"):
         self.message = self.message[:TEXT_AT_MOST]
 
 
-class PassingCodec(Codec[HostEvent]):
+class _PassingCodec(Codec[HostEvent]):
     """Passes on each Event that is listed or changes, and keeps none of it."""
 
     def __init__(self, occurred: Callable[[HostEvent], None]) -> None:
@@ -425,7 +425,7 @@ def setup(parts: Parts) -> ControllerSpec[EventKey]:
     """Declare the controller."""
     common, stores = parts.common, parts.common.stores
     mirror = HostEvents(parts)
-    host, codec = common.clients.host, PassingCodec(mirror.seen)
+    host, codec = common.clients.host, _PassingCodec(mirror.seen)
     query = {"fieldSelector": "type=Warning"}
     reflector = Reflector(host, "/api/v1/events", codec, Store(codec), query, FORBIDDEN_S)
 

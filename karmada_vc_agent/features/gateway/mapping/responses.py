@@ -92,7 +92,7 @@ class Response:
 
 
 @dataclass(kw_only=True, eq=False)
-class OfResource(Response):
+class _OfResource(Response):
     """The answer to a request for one resource.
 
     scope: of its `continue` tokens. without_objects: the client requested rows alone.
@@ -252,7 +252,7 @@ class JoinedPages:
     begin. A page that yields too much is read again up to the last entry that is missing.
     """
 
-    def __init__(self, response: OfResource, query: Query, limit: int | None, token: str) -> None:
+    def __init__(self, response: _OfResource, query: Query, limit: int | None, token: str) -> None:
         self._response = response
         self._query = query
         self._limit = limit
@@ -388,10 +388,10 @@ def with_label(query: Query, selector: str) -> Query:
     return query.with_values(labelSelector=f"{selector},{given}" if given else selector)
 
 
-def response_to(parsed: ParsedRequest, members: ObjectFilter, **options: Any) -> OfResource:
-    """Return how the answer is mapped. options: further fields of OfResource."""
+def response_to(parsed: ParsedRequest, members: ObjectFilter, **options: Any) -> _OfResource:
+    """Return how the answer is mapped. options: further fields of _OfResource."""
     kinds = {"list": ResponseKind.LIST, "watch": ResponseKind.WATCH}
-    return OfResource(
+    return _OfResource(
         info=parsed.info,
         members=members,
         kind=kinds.get(parsed.verb, ResponseKind.OBJECT),
@@ -423,7 +423,7 @@ def forward(
         authorize=authorize,
         is_long=parsed.verb == "watch",
     )
-    if parsed.verb != "list" or not isinstance(response, OfResource):
+    if parsed.verb != "list" or not isinstance(response, _OfResource):
         return planned
     limit, token = parsed.query.first("limit") or "0", parsed.query.first("continue")
     if not _NUMBER.fullmatch(limit):
