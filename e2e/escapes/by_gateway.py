@@ -58,7 +58,8 @@ def _of_another(scene: Scene) -> str:
                 body = put if method == "PUT" else b""
                 _, content = scene.operator.answer(method, path, body, headers)
                 assert text.encode() not in content, (method, path)
-                assert secret["metadata"]["uid"].encode() not in content, (method, path)
+                if method != "PUT":  # whose own uid a host may repeat: it finds none there
+                    assert secret["metadata"]["uid"].encode() not in content, (method, path)
     names = {found["metadata"]["name"] for found in scene.operator.list(_MAPS)}
     assert own["metadata"]["name"] in names
     return "sees and changes nothing of it"
