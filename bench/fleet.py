@@ -33,7 +33,8 @@ async def measure(lab: Lab, result: Record, count: int, pods: int, works_each: i
     """Measure one size."""
     async with open_session(lab) as session:
         result.machine = result.machine or await describe(session)
-        await in_turns((session.host.create(PODS, _pod(n, count)) for n in range(pods)), WRITERS)
+        bodies = (works.pod(number, number % count + 1) for number in range(pods))
+        await in_turns((session.host.create(PODS, body) for body in bodies), WRITERS)
         clusters = {f"fleet-{number}": str(number) for number in range(1, count + 1)}
         session.requests.skip()
         with lab.lone_agent(clusters) as agent:
@@ -104,18 +105,6 @@ def waves(copies: list[tuple[Sent, Request]]) -> list[list[Chain]]:
 
 def _rename(text: str) -> str:
     return text.replace("fleet-", "bare-")
-
-
-def _pod(number: int, nodes: int) -> works.Object:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"bench-{number}", "labels": {"app": "bench"}},
-        "spec": {
-            "nodeName": f"node-{number % nodes + 1}",
-            "containers": [{"name": "app", "image": "registry.example/app:1"}],
-        },
-    }
 
 
 @click.command(context_settings=record.HELP)

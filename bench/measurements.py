@@ -159,6 +159,16 @@ class Bench:
         await self._create(cluster, manifest)
         return cluster, manifest["metadata"]["name"]
 
+    async def latencies(self, cluster: str, count: int) -> list[float]:
+        """Return the milliseconds until each of so many single Works was applied."""
+        found = []
+        for _ in range(count):
+            subject = await self.create(cluster, works.config_map(self.new_name("single")))
+            created = await self._watcher.wait([subject], Milestone.ON_HUB)
+            found.append(_ms(await self._watcher.wait([subject], Milestone.APPLIED) - created))
+            await asyncio.sleep(random.uniform(*PAUSE_S))  # noqa: S311 - no secret
+        return found
+
     def new_name(self, prefix: str) -> str:
         return f"{prefix}-{next(self._numbers)}"
 
