@@ -51,7 +51,7 @@ Chain = list[Request]
 """Requests that wait for each other."""
 
 
-class _Task(msgspec.Struct):
+class Task(msgspec.Struct):
     servers: dict[str, str]
     waves: list[list[Chain]]
 
@@ -139,7 +139,8 @@ async def send(lab: Lab, waves: Sequence[Sequence[Chain]]) -> BareRun:
     return msgspec.json.decode(answer, type=BareRun)
 
 
-async def _run(task: _Task) -> BareRun:
+async def run(task: Task) -> BareRun:
+    """Send all; what `send` runs in a process of its own."""
     credentials = {n: read_kubeconfig(Path(path)) for n, path in task.servers.items()}
     sessions = {
         name: aiohttp.ClientSession(
@@ -177,5 +178,5 @@ async def _work(sessions: dict[str, aiohttp.ClientSession], chains: Iterable[Cha
 
 
 if __name__ == "__main__":
-    done = asyncio.run(_run(msgspec.json.decode(sys.stdin.buffer.read(), type=_Task)))
+    done = asyncio.run(run(msgspec.json.decode(sys.stdin.buffer.read(), type=Task)))
     sys.stdout.buffer.write(msgspec.json.encode(done))
