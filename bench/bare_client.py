@@ -17,6 +17,7 @@ import orjson
 
 from bench.audit import BARE, Sent
 from bench.lab import ROOT, Lab
+from bench.measurements import LIST_BYTES
 from bench.session import Session
 from e2e.lab.audit import Target
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig
@@ -25,7 +26,6 @@ WRITERS = 24
 """Requests at once, as many as write Works in a burst."""
 Object = dict[str, Any]
 METHODS = {"create": "POST", "update": "PATCH", "patch": "PATCH", "delete": "DELETE"}
-LIST_BYTES = 1 << 30
 MERGE = "application/merge-patch+json"
 _OF_SERVER = (
     "creationTimestamp",

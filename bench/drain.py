@@ -32,7 +32,6 @@ GOALS = {
     "ConfigMap: CPU, ms a Work": Goal(1.2),
     "Deployment: CPU, ms a Work": Goal(1.8),
     "ConfigMap: wall-clock, s": Goal(1.3, BARE),
-    "Deployment: wall-clock, s": Goal(1.3, BARE),
 }
 
 

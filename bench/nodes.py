@@ -8,7 +8,7 @@ import click
 
 from bench import audit, record, works
 from bench.lab import Lab, lone_host
-from bench.measurements import CLUSTERS, WRITERS, in_turns, memory, wait_quiet
+from bench.measurements import CLUSTERS, LIST_BYTES, WRITERS, in_turns, memory, wait_quiet
 from bench.process import AgentProcess
 from bench.record import Goal, Record
 from bench.session import Session, describe, ending, open_session, say
@@ -61,7 +61,7 @@ async def _pods(
     session: Session, agent: AgentProcess, result: Record, clusters: int, pods: int
 ) -> None:
     """Make pods on the nodes of all clusters."""
-    nodes = len((await session.host.get(NODES, most_bytes=1 << 30))["items"])
+    nodes = len((await session.host.get(NODES, most_bytes=LIST_BYTES))["items"])
     session.requests.skip()
     used_s = agent.cpu_s()
     bodies = (works.pod(number, number % nodes + 1) for number in range(pods))
@@ -82,7 +82,7 @@ async def _pods(
 
 
 async def _allocated(hub: ApiClient) -> int:
-    clusters = (await hub.get(CLUSTERS))["items"]
+    clusters = (await hub.get(CLUSTERS, most_bytes=LIST_BYTES))["items"]
     resources = [(each.get("status") or {}).get("resourceSummary") or {} for each in clusters]
     return sum(int(each.get("allocated", {}).get("pods", 0)) for each in resources)
 

@@ -31,7 +31,10 @@ POLICY: works.Object = {
     "metadata": {"name": NAME, "namespace": works.NAMESPACE},
     "spec": {
         "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": NAME}],
-        "placement": {"clusterAffinity": {}},
+        "placement": {
+            "clusterAffinity": {},
+            "clusterTolerations": [{"operator": "Exists"}],
+        },
     },
 }
 

@@ -14,7 +14,7 @@ import orjson
 
 from bench import policy, record, works
 from bench.lab import Lab, lone_host
-from bench.measurements import CLUSTERS, WRITERS, in_turns
+from bench.measurements import CLUSTERS, LIST_BYTES, WRITERS, in_turns
 from bench.record import Record
 from bench.session import Session, describe, ending, open_session, say
 from karmada_vc_agent.kube.client import ApiClient
@@ -25,7 +25,6 @@ DONE_S = 1800.0
 STALLED_S = 120.0
 """Without another cluster in the summary in this time, the hub has reached its limit."""
 POLL_S = 1.0
-LIST_BYTES = 1 << 30
 BINDING = (
     f"/apis/work.karmada.io/v1alpha2/namespaces/{works.NAMESPACE}/resourcebindings"
     f"/{policy.NAME}-deployment"
