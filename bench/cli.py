@@ -4,9 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
@@ -15,8 +13,7 @@ from bench.lab import control_planes
 from bench.objects import NODES
 from bench.results import ObjectsResults, Results
 from bench.run import Plan, run, run_objects
-
-T = TypeVar("T")
+from bench.session import ending
 
 HELP = """Measure the real karmada-agent and ours side by side, and print both and the ratio.
 
@@ -34,6 +31,8 @@ Examples:
   hack/bench --objects 500
   hack/bench gateway --help
   hack/bench site                      # what a host of 1 GB and its agent take
+  hack/bench drain --help
+  hack/bench fleet --help              # and fair, idle, leases, nodes, policy, restart, summary
   hack/bench --works 1000 --clusters 100 --output bench/results/large.json
 """
 QUICK = Plan(works=100, singles=8, clusters=10, our_bursts=1, their_bursts=1, idle_s=4.0)
@@ -70,13 +69,13 @@ def command(
     if count is not None:
         wanted = _objects(plan, count, quick=quick)
         with control_planes(NODES, keep=keep) as lab:
-            measured = asyncio.run(_ending(run_objects(lab, wanted)))
+            measured = asyncio.run(ending(run_objects(lab, wanted)))
         print(report.objects(measured), report.notes(measured.machine), sep="\n\n")
         if output is not None or not quick:
             _write(measured, output or report.default_path(measured.machine, "-objects"))
         return
     with control_planes(plan.clusters, keep=keep) as lab:
-        results = asyncio.run(_ending(run(lab, plan)))
+        results = asyncio.run(ending(run(lab, plan)))
     tables = report.table(results), report.neighbours(results), report.notes(results.machine)
     print(*tables, sep="\n\n")
     if output is not None or not quick:
@@ -92,13 +91,6 @@ def _objects(plan: Plan, count: int, *, quick: bool) -> ObjectsResults:
 def _write(results: Results | ObjectsResults, path: Path) -> None:
     report.write(results, path)
     print(f"hack/bench: wrote {os.path.relpath(path)}", file=sys.stderr)
-
-
-async def _ending(measuring: Coroutine[Any, Any, T]) -> T:
-    # A run that is told to end must end the agents in order.
-    task = asyncio.ensure_future(measuring)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    return await task
 
 
 def main() -> None:

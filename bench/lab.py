@@ -32,16 +32,23 @@ class Lab:
         """Return the kubeconfig of hub, host or host2."""
         return self.directory / f"{name}.kubeconfig"
 
-    def karmada_agent(self, cluster: str) -> AbstractContextManager[AgentProcess]:
-        """Run the real karmada-agent on the first host, with its defaults."""
+    def karmada_agent(
+        self, cluster: str, *flags: str, hub: Path | None = None, host: Path | None = None
+    ) -> AbstractContextManager[AgentProcess]:
+        """Run the real karmada-agent on the first host, with its defaults but for flags.
+
+        hub, host: the kubeconfigs by which it reaches them.
+        """
         command = [
             str(self.directory / "bin" / "karmada-agent"),
-            *("--karmada-kubeconfig", str(self.kubeconfig("hub")), "--karmada-context", "hub"),
+            *("--karmada-kubeconfig", str(hub or self.kubeconfig("hub"))),
+            *("--karmada-context", "hub"),
             *("--cluster-name", cluster),
             *("--metrics-bind-address", _free_address()),
             *("--health-probe-bind-address", _free_address()),
+            *flags,
         ]
-        environment = _clean_environment() | {"KUBECONFIG": str(self.kubeconfig("host"))}
+        environment = _clean_environment() | {"KUBECONFIG": str(host or self.kubeconfig("host"))}
         return running(command, environment, self.directory / "karmada-agent.log")
 
     def our_agent(
@@ -51,6 +58,17 @@ class Lab:
         command, environment = self.our_command(clusters, host, objects=objects)
         return running(command, environment, self.directory / f"our-agent-{host}.log")
 
+    def lone_agent(
+        self,
+        clusters: dict[str, str],
+        *flags: str,
+        hub: Path | None = None,
+        host: Path | None = None,
+    ) -> AbstractContextManager[AgentProcess]:
+        """Run ours on the first host, with its defaults but for flags; see our_command()."""
+        command, environment = self.our_command(clusters, "host", hub=hub, host_config=host)
+        return running([*command, *flags], environment, self.directory / "our-agent-host.log")
+
     def our_command(
         self,
         clusters: dict[str, str],
@@ -58,11 +76,12 @@ class Lab:
         *,
         objects: bool = False,
         hub: Path | None = None,
+        host_config: Path | None = None,
     ) -> tuple[list[str], dict[str, str]]:
         """Return the command that runs ours on a host, and its environment.
 
         clusters: virtual cluster -> its group of nodes, empty for all nodes. objects: whether it
-        serves VirtualCluster objects. hub: the kubeconfig by which it reaches the hub.
+        serves VirtualCluster objects. hub, host_config: the kubeconfigs by which it reaches them.
         """
         entries = [
             {"name": name, "nodeSelector": {"matchLabels": _selector(group)}}
@@ -80,22 +99,34 @@ class Lab:
         command = [
             *(sys.executable, "-m", "karmada_vc_agent", "run", "--config", str(config)),
             *("--karmada-kubeconfig", str(hub or self.kubeconfig("hub"))),
-            *("--kubeconfig", str(self.kubeconfig(host))),
+            *("--kubeconfig", str(host_config or self.kubeconfig(host))),
             *("--metrics-bind-address", _free_address()),
             *("--health-probe-bind-address", _free_address()),
         ]
         return command, _clean_environment()
 
 
+def lone_host(groups: int, *, keep: bool, each: int = 1) -> AbstractContextManager[Lab]:
+    """Run a hub and one host that keep audit logs; see control_planes()."""
+    return control_planes(groups, keep=keep, hosts=1, each=each, audit=True)
+
+
 @contextmanager
-def control_planes(groups: int, *, keep: bool) -> Iterator[Lab]:
-    """Run a hub and two hosts for the time of a block; keep leaves them up."""
+def control_planes(
+    groups: int, *, keep: bool, hosts: int = 2, each: int = 1, audit: bool = False
+) -> Iterator[Lab]:
+    """Run a hub and hosts for the time of a block; keep leaves them up.
+
+    each: nodes of a group. audit: whether API servers log what is written.
+    """
     directory = Path(tempfile.mkdtemp(prefix="karmada-vc-agent-bench-"))
     labels = [f"{POOL_LABEL}=all", f"{GROUP_LABEL}={','.join(map(str, range(1, groups + 1)))}"]
     nodes = [part for label in labels for part in ("--label", label)]
+    count, flags = str(groups * each), ("--audit",) if audit else ()
     try:
-        _run("up", str(directory), "--hosts", "2", "--nodes", str(groups), *nodes)
-        _run("nodes", str(directory), "--host", "2", "--count", str(groups), *nodes)
+        _run("up", str(directory), "--hosts", str(hosts), "--nodes", count, *nodes, *flags)
+        for number in range(2, hosts + 1):
+            _run("nodes", str(directory), "--host", str(number), "--count", count, *nodes)
         lab = Lab(directory, groups)
         _make_lease_namespace(lab)
         yield lab

@@ -10,7 +10,7 @@ from typing import Any
 from bench import works
 from bench.process import AgentProcess, Memory
 from bench.results import AgentResults, Burst, median
-from bench.watcher import Milestone, Watcher
+from bench.watcher import Milestone, Subject, Watcher
 from bench.works import Object
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.vocabulary import execution_namespace
@@ -22,6 +22,9 @@ WRITERS = 24
 PAUSE_S = (0.15, 0.35)
 """Between single Works: no agent's request budget is spent, and no rhythm fits by chance."""
 READY_S = 120.0
+POLL_CLUSTER_S = 0.002
+"""A list of all Clusters costs the hub in proportion."""
+LIST_BYTES = 1 << 30
 QUIET_CPU = 0.06
 QUIET_LOOK_S = 2.0
 QUIET_MAX_S = 90.0
@@ -44,16 +47,18 @@ class Bench:
         self._watcher = watcher
         self._numbers = iter(range(1_000_000))
 
-    async def wait_ready(self, clusters: Iterable[str], agent: AgentProcess) -> float:
+    async def wait_ready(
+        self, clusters: Iterable[str], agent: AgentProcess, timeout_s: float = READY_S
+    ) -> float:
         """Wait until all Clusters are Ready on the hub; return how long it took."""
         begin, missing = time.monotonic(), set(clusters)
         while missing:
             agent.check()
-            if time.monotonic() - begin > READY_S:
+            if time.monotonic() - begin > timeout_s:
                 raise TimeoutError(f"Clusters not Ready: {', '.join(sorted(missing))}")
-            found = await self._hub.get(CLUSTERS)
+            found = await self._hub.get(CLUSTERS, most_bytes=LIST_BYTES)
             missing -= {c["metadata"]["name"] for c in found["items"] if _is_true(c, "Ready")}
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.2 + POLL_CLUSTER_S * len(found["items"]))
         return time.monotonic() - begin
 
     async def make_namespace(self, clusters: Iterable[str]) -> None:
@@ -81,7 +86,7 @@ class Bench:
         for number in range(count):
             turn = contestants if number % 2 else contestants[::-1]
             for contestant in turn:
-                manifest = make(self._new_name("single"))
+                manifest = make(self.new_name("single"))
                 await self._single(contestant, manifest)
                 await asyncio.sleep(random.uniform(*PAUSE_S))  # noqa: S311 - no secret
 
@@ -114,7 +119,7 @@ class Bench:
     async def burst(self, contestant: Contestant, count: int) -> None:
         """Create many ConfigMap Works for one cluster as fast as the hub takes them."""
         cluster = contestant.cluster
-        manifests = [works.config_map(self._new_name("burst")) for _ in range(count)]
+        manifests = [works.config_map(self.new_name("burst")) for _ in range(count)]
         subjects = [(cluster, manifest["metadata"]["name"]) for manifest in manifests]
         used_s, begin = contestant.agent.cpu_s(), time.monotonic()
         posting_s = await self.create_all((cluster, manifest) for manifest in manifests)
@@ -131,7 +136,7 @@ class Bench:
 
     async def one_work_each(self, clusters: list[str]) -> float:
         """Create one Work in each cluster; return the seconds until all are applied."""
-        manifests = [(c, works.config_map(self._new_name("each"))) for c in clusters]
+        manifests = [(c, works.config_map(self.new_name("each"))) for c in clusters]
         begin = time.monotonic()
         await self.create_all(manifests)
         subjects = [(cluster, manifest["metadata"]["name"]) for cluster, manifest in manifests]
@@ -152,7 +157,22 @@ class Bench:
         # The answer, or the watch if it was faster.
         self._watcher.mark((cluster, manifest["metadata"]["name"]), Milestone.ON_HUB)
 
-    def _new_name(self, prefix: str) -> str:
+    async def create(self, cluster: str, manifest: Object) -> Subject:
+        """Create a Work of one manifest; return what it is for the watcher."""
+        await self._create(cluster, manifest)
+        return cluster, manifest["metadata"]["name"]
+
+    async def latencies(self, cluster: str, count: int) -> list[float]:
+        """Return the milliseconds until each of so many single Works was applied."""
+        found = []
+        for _ in range(count):
+            subject = await self.create(cluster, works.config_map(self.new_name("single")))
+            created = await self._watcher.wait([subject], Milestone.ON_HUB)
+            found.append(_ms(await self._watcher.wait([subject], Milestone.APPLIED) - created))
+            await asyncio.sleep(random.uniform(*PAUSE_S))  # noqa: S311 - no secret
+        return found
+
+    def new_name(self, prefix: str) -> str:
         return f"{prefix}-{next(self._numbers)}"
 
 

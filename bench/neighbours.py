@@ -59,7 +59,7 @@ async def measure(
             await bench.create_all((LOUD, works.service(f"silent-{n}")) for n in range(TROUBLES))
             results.beside_silent_ms = await _latencies(bench, one, singles)
             await hub.delete(f"{_WEBHOOKS}/{configuration['metadata']['name']}")
-        async with _slow_host(host):
+        async with slow_host(host):
             await bench.create_all((LOUD, works.config_map(f"slow-{n}")) for n in range(TROUBLES))
             results.beside_slow_host_ms = await _latencies(bench, one, singles)
         await _wait_written(host)
@@ -91,8 +91,8 @@ async def _large(bench: Bench, agent: AgentProcess, results: NeighbourResults) -
 
 
 @asynccontextmanager
-async def _slow_host(host: ApiClient) -> AsyncIterator[None]:
-    """Have the host take long for each ConfigMap of the loud one."""
+async def slow_host(host: ApiClient, namespace: str = LOUD_NAMESPACE) -> AsyncIterator[None]:
+    """Have the host take long for each ConfigMap of a namespace."""
     released = threading.Event()
 
     def wait(_request: Object) -> Object:
@@ -101,7 +101,7 @@ async def _slow_host(host: ApiClient) -> AsyncIterator[None]:
 
     with tempfile.TemporaryDirectory() as directory:
         server = WebhookServer(Path(directory), wait)
-        configuration = validating("bench-slow", LOUD_NAMESPACE, server)
+        configuration = validating("bench-slow", namespace, server)
         try:
             await host.create(VALIDATING, configuration)
             yield

@@ -3,12 +3,15 @@
 import os
 import signal
 import subprocess
+import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 STOP_S = 15.0
+METRICS = "--metrics-bind-address"
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -23,9 +26,26 @@ class Memory:
 class AgentProcess:
     """A running agent; children count as part of it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], log: Path, command: Sequence[str]) -> None:
         self._process = process
         self._log = log
+        self._metrics = f"http://{command[command.index(METRICS) + 1]}/metrics"
+        self._began = time.monotonic()
+
+    def age_s(self) -> float:
+        """Return the seconds since its start."""
+        return time.monotonic() - self._began
+
+    def metrics(self) -> dict[str, float]:
+        """Return its metrics by `name{labels}`; none while it does not serve them."""
+        self.check()
+        try:
+            with urllib.request.urlopen(self._metrics, timeout=10) as answer:  # noqa: S310 - http
+                lines = answer.read().decode().splitlines()
+        except OSError:
+            return {}
+        parted = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+        return {name: float(value) for name, _, value in parted}
 
     def check(self) -> None:
         """Raise RuntimeError with the end of the log where the process has ended."""
@@ -43,6 +63,18 @@ class AgentProcess:
         rss = sum(_field(Path(f"/proc/{pid}/status"), "VmRSS") for pid in pids)
         pss = sum(map(pss_kb, pids))
         return Memory(rss, pss)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop it for the time of a block, as SIGSTOP does."""
+        pids = self._pids()
+        try:
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
 
     def peak_rss_kb(self) -> int:
         """Return the most that was ever held, in kB."""
@@ -79,7 +111,7 @@ def running(
             command, stdout=output, stderr=output, env=environment, start_new_session=True
         )
     try:
-        yield AgentProcess(process, log)
+        yield AgentProcess(process, log, command)
     finally:
         process.send_signal(signal.SIGTERM)
         try:

@@ -1,22 +1,17 @@
 """One run: both agents with one cluster in turns, ours with many, then two as neighbours."""
 
 import asyncio
-import os
-import platform
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from bench import neighbours, objects, works
 from bench.lab import Lab
 from bench.measurements import Bench, Contestant, idle_cpu_percent, memory, wait_quiet
-from bench.report import revision
 from bench.results import ObjectsResults, Results
+from bench.session import client, machine_of, say
 from bench.watcher import Watcher
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.kubeconfig import read_kubeconfig
 
 THEIR_CLUSTER = "bench-theirs"
 OUR_CLUSTER = "bench-ours"
@@ -61,7 +56,7 @@ async def run(lab: Lab, plan: Plan) -> Results:
             ]
             await _one_cluster(plan, bench, contestants)
         await _many_clusters(lab, plan, bench, results)
-        _say("a neighbour that gives trouble")
+        say("a neighbour that gives trouble")
         await neighbours.measure(
             lab, bench, (servers.hub, servers.host2), plan.singles, results.neighbour
         )
@@ -77,7 +72,7 @@ async def run_objects(lab: Lab, results: ObjectsResults) -> ObjectsResults:
         results.machine = machine_of(version)
         clients = {"hub": servers.hub, "host": servers.host, "host2": servers.host2}
         watcher = Watcher()
-        await objects.measure(lab, Bench(servers.hub, watcher), watcher, clients, results, _say)
+        await objects.measure(lab, Bench(servers.hub, watcher), watcher, clients, results, say)
     return results
 
 
@@ -85,13 +80,13 @@ async def _one_cluster(plan: Plan, bench: Bench, contestants: list[Contestant]) 
     theirs, ours = contestants
     for one in contestants:
         await bench.wait_ready([one.cluster], one.agent)
-    _say("both Clusters are Ready; waiting for quiet")
+    say("both Clusters are Ready; waiting for quiet")
     for one in contestants:
         one.results.idle = await memory(one.agent)
         one.results.idle_cpu_percent = await idle_cpu_percent(one.agent, plan.idle_s)
     await bench.make_namespace([one.cluster for one in contestants])
     for make in (works.config_map, works.deployment):
-        _say(f"single Works: {make.__name__}")
+        say(f"single Works: {make.__name__}")
         await bench.warm_up(contestants, make)
         await bench.singles(contestants, make, plan.singles)
     for number in range(max(plan.our_bursts, plan.their_bursts)):
@@ -104,7 +99,7 @@ async def _one_cluster(plan: Plan, bench: Bench, contestants: list[Contestant]) 
     for one in contestants:
         one.results.after_all_bursts = await memory(one.agent)
     # What is left of this part must not be in the memory of the next.
-    _say("deleting our Works")
+    say("deleting our Works")
     await bench.delete_works(OUR_CLUSTER)
 
 
@@ -113,7 +108,7 @@ async def _burst(bench: Bench, contestants: list[Contestant], one: Contestant, c
         await wait_quiet(each.agent)
     await bench.burst(one, count)
     done = one.results.bursts[-1]
-    _say(
+    say(
         f"burst of {count} to {one.cluster}: {done.seconds:.1f} s "
         f"(posting {done.posting_s:.1f} s), {done.cpu_s:.1f} s CPU"
     )
@@ -125,7 +120,7 @@ async def _many_clusters(lab: Lab, plan: Plan, bench: Bench, results: Results) -
     clusters = {f"bench-{number}": str(number) for number in range(1, plan.clusters + 1)}
     with lab.our_agent(clusters) as agent:
         fleet.all_ready_s = round(await bench.wait_ready(clusters, agent), 1)
-        _say(f"{plan.clusters} Clusters are Ready")
+        say(f"{plan.clusters} Clusters are Ready")
         fleet.idle = await memory(agent)
         fleet.idle_cpu_percent = await idle_cpu_percent(agent, plan.idle_s)
         fleet.one_work_each_s = round(await bench.one_work_each(list(clusters)), 2)
@@ -134,10 +129,7 @@ async def _many_clusters(lab: Lab, plan: Plan, bench: Bench, results: Results) -
 
 @asynccontextmanager
 async def _servers(lab: Lab) -> AsyncIterator[Servers]:
-    clients = [
-        ApiClient(name, read_kubeconfig(lab.kubeconfig(name)), connections=32)
-        for name in ("hub", "host", "host2")
-    ]
+    clients = [client(lab, name) for name in ("hub", "host", "host2")]
     try:
         yield Servers(*clients)
     finally:
@@ -173,20 +165,3 @@ async def _describe(servers: Servers, plan: Plan) -> dict[str, str]:
         "single Works of each kind": str(plan.singles),
         "nodes of each host": str(plan.clusters),
     }
-
-
-def machine_of(kubernetes: str) -> dict[str, str]:
-    loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
-    return {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "commit": revision(),
-        "cores": str(os.cpu_count()),
-        "load average at the start": f"{os.getloadavg()[0]:.1f}",
-        "Kubernetes": kubernetes,
-        "Python": platform.python_version(),
-        "watched with": loop,
-    }
-
-
-def _say(text: str) -> None:
-    print(f"hack/bench: {text}", file=sys.stderr, flush=True)

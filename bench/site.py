@@ -23,7 +23,7 @@ from urllib3.exceptions import HTTPError
 from bench.lab import CONTROL_PLANES, GROUP_LABEL, ROOT, Lab
 from bench.process import cpu_s, pss_kb
 from bench.report import default_path
-from bench.run import machine_of
+from bench.session import machine_of
 from e2e.lab import lab, objects
 from e2e.lab.api import Api, ApiError, Object, path_of
 from e2e.lab.proxy import Proxy

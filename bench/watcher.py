@@ -26,6 +26,7 @@ class Milestone(Enum):
 
     ON_HUB = "on hub"
     ON_HOST = "on host"
+    CHANGED = "changed on hub"
     APPLIED = "applied"
     HEALTHY = "healthy"
     GONE = "gone"
@@ -34,6 +35,7 @@ class Milestone(Enum):
 class _Metadata(msgspec.Struct):
     name: str = ""
     namespace: str = ""
+    generation: int = 0
 
 
 class _Condition(msgspec.Struct):
@@ -110,6 +112,8 @@ class Watcher:
         self.mark(subject, Milestone.ON_HUB)
         if event.type == "DELETED":
             self.mark(subject, Milestone.GONE)
+        if of_work.generation > 1:
+            self.mark(subject, Milestone.CHANGED)
         if any(c.type == "Applied" and c.status == "True" for c in status.conditions):
             self.mark(subject, Milestone.APPLIED)
         if any(entry.health == "Healthy" for entry in status.manifest_statuses):

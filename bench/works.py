@@ -39,6 +39,14 @@ def deployment(name: str) -> Object:
     return _manifest("apps/v1", "Deployment", name, spec=spec)
 
 
+def pod(number: int, node: int) -> Object:
+    """Return a Pod of the host alone, on the node of a number; kwok simulates it."""
+    container = {"name": "app", "image": "registry.example/app:1"}
+    spec = {"nodeName": f"node-{node}", "containers": [container]}
+    metadata = {"name": f"bench-{number}", "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
 def work(cluster: str, manifest: Object) -> bytes:
     """Return a Work of one manifest, encoded; it has the manifest's name."""
     name, namespace = manifest["metadata"]["name"], execution_namespace(cluster)

@@ -2,12 +2,12 @@
 
 import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from control_planes.api import ApiError, ApiServer, Object
 from control_planes.errors import ControlPlanesError
-from control_planes.wait import wait_for
+from control_planes.wait import POLL_S, TIMEOUT_S, wait_for
 
 KWOK_ANNOTATION = "kwok.x-k8s.io/node"
 LABEL = re.compile(r"(?P<key>[^=,\s]+)=(?P<values>[^=\s]*)")
@@ -15,6 +15,12 @@ LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
 QUANTITY = re.compile(r"\d+(\.\d+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?")
 NODES = "/api/v1/nodes"
+WRITERS = 4
+SHOWN = 5
+NODE_S = 0.3
+"""How much longer each node may take on a busy machine."""
+POLL_NODE_S = 0.002
+"""A list of all nodes costs in proportion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +118,33 @@ async def add_nodes(api: ApiServer, batch: NodeBatch) -> list[str]:
     present = await asyncio.to_thread(api.get, NODES)
     taken = (item["metadata"]["name"] for item in present["items"])
     names = choose_names(batch.count, batch.prefix, taken)
-    for name, labels in zip(names, spread, strict=True):
-        try:
-            await asyncio.to_thread(api.create, describe_node(name, labels, batch.size))
-        except ApiError as error:
-            raise ControlPlanesError(f"node {name} is refused: {error}") from error
+    rest = iter([describe_node(*one, batch.size) for one in zip(names, spread, strict=True)])
+    async with asyncio.TaskGroup() as group:
+        for _ in range(WRITERS):
+            group.create_task(_create(api, rest))
 
     def unready() -> str:
         ready = {item["metadata"]["name"] for item in api.get(NODES)["items"] if is_usable(item)}
-        return ", ".join(name for name in names if name not in ready)
+        missing = [name for name in names if name not in ready]
+        shown = ", ".join(missing[:SHOWN])
+        return f"{shown} and {len(missing) - SHOWN} more" if len(missing) > SHOWN else shown
 
-    await wait_for("nodes", unready)
+    await wait_for(
+        "nodes",
+        unready,
+        timeout_s=TIMEOUT_S + NODE_S * batch.count,
+        poll_s=POLL_S + POLL_NODE_S * batch.count,
+    )
     return names
+
+
+async def _create(api: ApiServer, rest: Iterator[Object]) -> None:
+    for node in rest:
+        try:
+            await asyncio.to_thread(api.create, node)
+        except ApiError as error:
+            name = node["metadata"]["name"]
+            raise ControlPlanesError(f"node {name} is refused: {error}") from error
 
 
 def is_usable(node: Object) -> bool:

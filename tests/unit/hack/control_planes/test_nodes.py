@@ -1,8 +1,12 @@
 """Nodes of the control planes for tests."""
 
+from collections.abc import Callable
+from typing import cast
+
 import pytest
 
 from control_planes import nodes
+from control_planes.api import ApiServer
 from control_planes.errors import ControlPlanesError
 
 
@@ -69,3 +73,49 @@ def test_node_is_usable_when_it_is_ready_and_has_no_taint(
     }
 
     assert nodes.is_usable(node) is usable
+
+
+class FakeServer:
+    """Takes nodes, and has all of them Ready but the last ones."""
+
+    def __init__(self, unready: int) -> None:
+        self.names: list[str] = []
+        self._unready = unready
+
+    def create(self, node: nodes.Object) -> None:
+        self.names.append(node["metadata"]["name"])
+
+    def get(self, _: str) -> nodes.Object:
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        usable = len(self.names) - self._unready
+        return {
+            "items": [
+                {"metadata": {"name": name}, "status": ready if number < usable else {}}
+                for number, name in enumerate(self.names)
+            ]
+        }
+
+
+async def test_each_node_is_made_once() -> None:
+    server = FakeServer(0)
+    names = await nodes.add_nodes(cast("ApiServer", server), nodes.NodeBatch(20))
+    assert sorted(server.names) == sorted(names)
+    assert len(names) == 20
+
+
+async def test_waits_in_proportion_and_names_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[tuple[str, float]] = []
+
+    async def wait_for(
+        _: str, find_problem: Callable[[], str], *, timeout_s: float, poll_s: float
+    ) -> None:
+        assert poll_s < timeout_s
+        waited.append((find_problem(), timeout_s))
+
+    monkeypatch.setattr(nodes, "wait_for", wait_for)
+    for count in (100, 1000):
+        await nodes.add_nodes(cast("ApiServer", FakeServer(8)), nodes.NodeBatch(count))
+    (problem, short_s), (_, long_s) = waited
+    assert problem.count("node-") == nodes.SHOWN
+    assert problem.endswith(" and 3 more")
+    assert 60 < short_s < 300 < long_s

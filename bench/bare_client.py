@@ -1,0 +1,182 @@
+"""A client that sends what an agent sent, and does nothing else: what servers and wire cost.
+
+An agent's writes are read from the audit logs, and copied: under names of its own, with what the
+objects hold afterwards. A status is written by a merge patch, whatever the agent did.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import orjson
+
+from bench.audit import BARE, Sent
+from bench.lab import ROOT, Lab
+from bench.measurements import LIST_BYTES
+from bench.session import Session
+from e2e.lab.audit import Target
+from karmada_vc_agent.kube.kubeconfig import read_kubeconfig
+
+WRITERS = 24
+"""Requests at once, as many as write Works in a burst."""
+Object = dict[str, Any]
+METHODS = {"create": "POST", "update": "PATCH", "patch": "PATCH", "delete": "DELETE"}
+MERGE = "application/merge-patch+json"
+_OF_SERVER = (
+    "creationTimestamp",
+    "generation",
+    "managedFields",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+)
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One request; server: hub or host."""
+
+    server: str
+    method: str
+    path: str
+    body: msgspec.Raw
+
+
+Chain = list[Request]
+"""Requests that wait for each other."""
+
+
+class Task(msgspec.Struct):
+    servers: dict[str, str]
+    waves: list[list[Chain]]
+
+
+class BareRun(msgspec.Struct, frozen=True):
+    """How long all took, and the CPU of the client."""
+
+    requests: int
+    seconds: float
+    cpu_s: float
+
+
+async def copies(
+    session: Session, sent: list[Sent], rename: Callable[[str], str]
+) -> list[tuple[Sent, Request]]:
+    """Return what an agent sent, oldest first, each with its copy; what is gone is left out."""
+    live: dict[tuple[str, Target], Object] = {}
+    for server, collection, plural in sorted({_collection(each) for each in sent}):
+        listed = await (session.hub if server == "hub" else session.host).get(
+            collection, most_bytes=LIST_BYTES
+        )
+        head = {"apiVersion": listed["apiVersion"], "kind": listed["kind"].removesuffix("List")}
+        for item in listed["items"]:
+            of = item["metadata"]
+            live[server, Target(plural, of.get("namespace", ""), of["name"])] = head | item
+    ordered = sorted(sent, key=lambda each: each.write.at)
+    return [
+        (each, copy(each, live[key], rename))
+        for each in ordered
+        if (key := (each.server, _target(each))) in live
+    ]
+
+
+def _target(sent: Sent) -> Target:
+    # The audit names a Namespace as the namespace of itself.
+    plural, namespace, name = sent.write.target
+    return Target(plural, "" if plural == "namespaces" else namespace, name)
+
+
+def _collection(sent: Sent) -> tuple[str, str, str]:
+    plural = sent.write.target.plural
+    head, _, _ = sent.write.path.partition("?")[0].rpartition(f"/{plural}")
+    return sent.server, f"{head}/{plural}", plural
+
+
+def copy(sent: Sent, live: Object, rename: Callable[[str], str]) -> Request:
+    """Return the request that writes what an agent wrote to an object of other names.
+
+    live: the object as it is now.
+    """
+    write = sent.write
+    original = write.path.partition("?")[0]
+    path = rename(original)
+    if write.subresource == "status":
+        body: Object = {"status": live.get("status", {})}
+        return Request(sent.server, "PATCH", path, _renamed(body, rename))
+    if write.verb == "create":
+        metadata = {k: v for k, v in live["metadata"].items() if k not in _OF_SERVER}
+        metadata.pop("finalizers", None)  # nobody would remove them
+        if path == original and rename(live["metadata"]["name"]) == live["metadata"]["name"]:
+            metadata["name"] = f"bare-{metadata['name']}"
+        body = {**{k: v for k, v in live.items() if k != "status"}, "metadata": metadata}
+        return Request(sent.server, "POST", path, _renamed(body, rename))
+    at = {"metadata": {"annotations": {"bench-bare": write.at.isoformat()}}}
+    return Request(sent.server, METHODS[write.verb], path, msgspec.Raw(orjson.dumps(at)))
+
+
+def _renamed(body: Object, rename: Callable[[str], str]) -> msgspec.Raw:
+    return msgspec.Raw(rename(orjson.dumps(body).decode()).encode())
+
+
+async def send(lab: Lab, waves: Sequence[Sequence[Chain]]) -> BareRun:
+    """Send all in a process of its own: chains of a wave at once, wave after wave."""
+    servers = {name: str(lab.kubeconfig(name)) for name in ("hub", "host")}
+    task = msgspec.json.encode({"servers": servers, "waves": waves})
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bench.bare_client"),
+        cwd=ROOT,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    answer, _ = await child.communicate(task)
+    if child.returncode:
+        raise RuntimeError(f"the bare client ended, code {child.returncode}")
+    return msgspec.json.decode(answer, type=BareRun)
+
+
+async def run(task: Task) -> BareRun:
+    """Send all; what `send` runs in a process of its own."""
+    credentials = {n: read_kubeconfig(Path(path)) for n, path in task.servers.items()}
+    sessions = {
+        name: aiohttp.ClientSession(
+            each.server,
+            connector=aiohttp.TCPConnector(limit=WRITERS, ssl=each.ssl_context or True),
+            headers={"User-Agent": BARE, "Accept": "application/json"},
+        )
+        for name, each in credentials.items()
+    }
+    used_s, begin = time.process_time(), time.monotonic()
+    try:
+        for wave in task.waves:
+            rest = iter(wave)
+            async with asyncio.TaskGroup() as group:
+                for _ in range(WRITERS):
+                    group.create_task(_work(sessions, rest))
+    finally:
+        for session in sessions.values():
+            await session.close()
+    requests = sum(len(chain) for wave in task.waves for chain in wave)
+    return BareRun(requests, time.monotonic() - begin, time.process_time() - used_s)
+
+
+async def _work(sessions: dict[str, aiohttp.ClientSession], chains: Iterable[Chain]) -> None:
+    for chain in chains:
+        for one in chain:
+            headers = {"Content-Type": MERGE if one.method == "PATCH" else "application/json"}
+            session = sessions[one.server]
+            async with session.request(
+                one.method, one.path, data=bytes(one.body), headers=headers
+            ) as answer:
+                text = await answer.read()
+                if answer.status >= 300:
+                    raise RuntimeError(f"{one.method} {one.path}: {answer.status} {text[:300]!r}")
+
+
+if __name__ == "__main__":
+    done = asyncio.run(run(msgspec.json.decode(sys.stdin.buffer.read(), type=Task)))
+    sys.stdout.buffer.write(msgspec.json.encode(done))

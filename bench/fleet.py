@@ -1,0 +1,147 @@
+"""What many virtual clusters take on one process: from nothing to all Ready, at rest, with Works.
+
+Each size and repetition has control planes of its own. Afterwards a bare client makes what ours
+made until all were Ready, each object once, under other names; then karmada-agent serves the host.
+"""
+
+import asyncio
+import time
+from pathlib import Path
+
+import click
+
+from bench import audit, bare_client, record, works
+from bench.audit import Sent
+from bench.bare_client import Chain, Request
+from bench.lab import Lab, lone_host
+from bench.measurements import WRITERS, idle_cpu_percent, in_turns, memory, wait_quiet
+from bench.process import AgentProcess
+from bench.record import BARE, OURS, THEIRS, Goal, Record
+from bench.session import Session, describe, ending, open_session, say
+from bench.watcher import Milestone
+
+START_S = 7200.0
+IDLE_S = 30.0
+READY = "nothing -> all Ready, s"
+RSS = "idle RSS, MB"
+IDLE = "idle CPU, % of a core"
+GOALS = {READY: Goal(1.5, BARE), RSS: Goal(200, at=1000), IDLE: Goal(10, at=1000)}
+PODS = "/api/v1/namespaces/default/pods"
+
+
+async def measure(lab: Lab, result: Record, count: int, pods: int, works_each: int) -> None:
+    """Measure one size."""
+    async with open_session(lab) as session:
+        result.machine = result.machine or await describe(session)
+        bodies = (works.pod(number, number % count + 1) for number in range(pods))
+        await in_turns((session.host.create(PODS, body) for body in bodies), WRITERS)
+        clusters = {f"fleet-{number}": str(number) for number in range(1, count + 1)}
+        session.requests.skip()
+        with lab.lone_agent(clusters) as agent:
+            await session.bench.wait_ready(clusters, agent, START_S)
+            result.add(READY, agent.age_s(), at=count)
+            result.add("CPU until all are Ready, s", agent.cpu_s(), at=count)
+            sent = session.requests.news(audit.OURS)
+            say(f"{count} Ready after {agent.age_s():.1f} s; writes: {dict(audit.kinds(sent))}")
+            for server in ("hub", "host"):
+                writes = sum(each.server == server for each in sent)
+                result.add(f"writes to the {server} until all are Ready", writes, at=count)
+            await _at_rest(agent, result, OURS, count)
+            if works_each:
+                await _works(session, agent, result, list(clusters), works_each)
+        await _bare(session, sent, result, count)
+        with lab.karmada_agent("theirs") as agent:
+            await session.bench.wait_ready(["theirs"], agent)
+            await _at_rest(agent, result, THEIRS, count)
+
+
+async def _at_rest(agent: AgentProcess, result: Record, who: str, count: int) -> None:
+    held = await memory(agent)
+    result.add(RSS, held.rss_kb / 1024, who, count)
+    result.add(IDLE, await idle_cpu_percent(agent, IDLE_S), who, count)
+    result.add("peak RSS, MB", agent.peak_rss_kb() / 1024, who, count)
+
+
+async def _works(
+    session: Session, agent: AgentProcess, result: Record, clusters: list[str], each: int
+) -> None:
+    bench, count = session.bench, len(clusters)
+    await bench.make_namespace(clusters)
+    await wait_quiet(agent)
+    jobs = [(c, works.config_map(bench.new_name("each"))) for _ in range(each) for c in clusters]
+    used_s, begin = agent.cpu_s(), time.monotonic()
+    await bench.create_all(jobs)
+    subjects = [(cluster, manifest["metadata"]["name"]) for cluster, manifest in jobs]
+    end = await session.watcher.wait(subjects, Milestone.APPLIED, START_S)
+    name = f"{each} Works each"
+    result.add(f"{name}: until all are Applied, s", end - begin, at=count)
+    result.add(f"{name}: CPU, ms a Work", (agent.cpu_s() - used_s) / len(jobs) * 1000, at=count)
+    result.add(f"{name}: RSS, MB", (await memory(agent)).rss_kb / 1024, at=count)
+
+
+async def _bare(session: Session, sent: list[Sent], result: Record, count: int) -> None:
+    copies = await bare_client.copies(session, sent, _rename)
+    done = await bare_client.send(session.lab, waves(copies))
+    result.add(READY, done.seconds, BARE, count)
+    result.add("CPU until all are Ready, s", done.cpu_s, BARE, count)
+    sent = session.requests.news(audit.BARE)
+    for server in ("hub", "host"):
+        writes = sum(each.server == server for each in sent)
+        result.add(f"writes to the {server} until all are Ready", writes, BARE, count)
+    say(f"bare client: {done.seconds:.1f} s; writes: {dict(audit.kinds(sent))}")
+
+
+def waves(copies: list[tuple[Sent, Request]]) -> list[list[Chain]]:
+    """Return each write of an object once: what others are in first, what changes them last."""
+    found: tuple[dict[object, Chain], ...] = ({}, {}, {})
+    for sent, request in copies:
+        write = sent.write
+        is_object = write.verb == "create" and not write.subresource
+        is_within = is_object and "/namespaces/" in request.path
+        wave = found[(1 if is_within else 0) if is_object else 2]
+        wave.setdefault((sent.server, write.target, write.subresource), [request])
+    return [list(wave.values()) for wave in found]
+
+
+def _rename(text: str) -> str:
+    return text.replace("fleet-", "bare-")
+
+
+@click.command(context_settings=record.HELP)
+@record.options
+@click.option(
+    "--clusters", "sizes", multiple=True, type=click.IntRange(1), default=(1, 10, 50, 100, 1000)
+)
+@click.option("--pods", default=0, show_default=True, help="Pods of the host, on all nodes.")
+@click.option("--works", "works_each", default=10, show_default=True, help="Of each cluster.")
+def command(
+    *,
+    quick: bool,
+    repetitions: int,
+    keep: bool,
+    output: Path | None,
+    sizes: tuple[int, ...],
+    pods: int,
+    works_each: int,
+) -> None:
+    r"""Measure what many virtual clusters take, each of one node.
+
+    Takes an hour and a half, 20 minutes of it each time for 1,000; with --quick 5 minutes.
+
+    \b
+    Examples:
+      hack/bench fleet
+      hack/bench fleet --clusters 5000 --pods 20000 --works 0 --repetitions 1
+    """
+    if quick:
+        sizes, repetitions, works_each = (2, 10), 1, 2
+    result = Record("fleet", "virtual clusters", GOALS)
+    for _ in range(repetitions):
+        for count in sizes:
+            with lone_host(count, keep=keep) as lab:
+                asyncio.run(ending(measure(lab, result, count, pods, works_each)))
+    result.finish(output, is_quick=quick)
+
+
+if __name__ == "__main__":
+    record.main(command, "fleet")

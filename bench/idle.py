@@ -1,0 +1,124 @@
+"""What an agent asks for when nothing happens: requests and bytes a minute, on both sides."""
+
+import asyncio
+import time
+from collections import Counter
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import click
+
+from bench import audit, record
+from bench.lab import Lab, lone_host
+from bench.measurements import memory
+from bench.process import AgentProcess
+from bench.record import OURS, THEIRS, Goal, Record
+from bench.session import Session, describe, ending, open_session, say
+from e2e.lab.proxy import Proxy
+
+START_S = 7200.0
+SETTLE_S = 60.0
+OTHERS = "writes but Leases, a minute"
+IDLE = "CPU, % of a core"
+GOALS = {OTHERS: Goal(0), IDLE: Goal(10, at=1000)}
+
+
+async def measure(lab: Lab, result: Record, sizes: list[int], seconds: float) -> None:
+    """Measure ours with each number of virtual clusters, then karmada-agent with one."""
+    async with open_session(lab) as session:
+        result.machine = result.machine or await describe(session)
+        with (
+            Proxy(lab.kubeconfig("hub"), lab.directory / "proxy") as hub,
+            Proxy(lab.kubeconfig("host"), lab.directory / "proxy") as host,
+        ):
+            wires = {"hub": hub, "host": host}
+            paths = {name: wire.kubeconfig for name, wire in wires.items()}
+            for count in sizes:
+                clusters = {f"idle-{number}": str(number) for number in range(1, count + 1)}
+                ours = lab.lone_agent(clusters, **paths)
+                await _idle(session, result, ours, list(clusters), OURS, wires, seconds)
+            theirs = lab.karmada_agent("idle-theirs", **paths)
+            await _idle(session, result, theirs, ["idle-theirs"], THEIRS, wires, seconds)
+
+
+async def _idle(
+    session: Session,
+    result: Record,
+    running: AbstractContextManager[AgentProcess],
+    clusters: list[str],
+    who: str,
+    wires: dict[str, Proxy],
+    seconds: float,
+) -> None:
+    count, minutes = len(clusters), seconds / 60
+    with running as agent:
+        await session.bench.wait_ready(clusters, agent, START_S)
+        await asyncio.sleep(min(SETTLE_S, seconds))
+        rss_kb = (await memory(agent)).rss_kb
+        session.requests.skip()
+        for wire in wires.values():
+            wire.count()
+        before, used_s, begin = _requests(agent), agent.cpu_s(), time.monotonic()
+        await asyncio.sleep(seconds)
+        cpu = (agent.cpu_s() - used_s) / (time.monotonic() - begin) * 100
+        asked = _requests(agent) - before
+        sent = session.requests.news(audit.OURS if who == OURS else audit.THEIRS)
+    result.add("RSS, MB", rss_kb / 1024, who, count)
+    result.add(IDLE, cpu, who, count)
+    for server, wire in wires.items():
+        up, down = wire.count()
+        writes = [each for each in sent if each.server == server]
+        leases = sum(each.write.target.plural == "leases" for each in writes)
+        result.add(f"{server}: Leases a minute", leases / minutes, who, count)
+        result.add(f"{server}: sent, KB a minute", up / minutes / 1000, who, count)
+        result.add(f"{server}: received, KB a minute", down / minutes / 1000, who, count)
+    others = sum(each.write.target.plural != "leases" for each in sent)
+    result.add(OTHERS, others / minutes, who, count)
+    for method in sorted(asked):
+        result.add(f"{method} requests a minute", asked[method] / minutes, who, count)
+    say(f"{who} with {count}: {dict(asked)}, writes {dict(audit.kinds(sent))} in {seconds:.0f} s")
+
+
+def _requests(agent: AgentProcess) -> Counter[str]:
+    """Return how many requests of each method its metrics count."""
+    counted: Counter[str] = Counter()
+    for name, value in agent.metrics().items():
+        if name.startswith("rest_client_requests_total"):
+            counted[name.partition('method="')[2].partition('"')[0]] += int(value)
+    return counted
+
+
+@click.command(context_settings=record.HELP)
+@record.options
+@click.option("--clusters", "sizes", multiple=True, type=click.IntRange(1), default=(1, 100, 1000))
+@click.option("--seconds", default=180.0, show_default=True, help="How long each is watched.")
+def command(
+    *,
+    quick: bool,
+    repetitions: int,
+    keep: bool,
+    output: Path | None,
+    sizes: tuple[int, ...],
+    seconds: float,
+) -> None:
+    r"""Measure what an agent asks for when nothing happens; karmada-agent with one Cluster.
+
+    Reads and watches are counted by the agents' own metrics, writes by the audit logs, bytes by a
+    proxy. Takes an hour; with --quick 3 minutes.
+
+    \b
+    Examples:
+      hack/bench idle
+      hack/bench idle --clusters 1000 --seconds 600 --repetitions 1
+    """
+    if quick:
+        sizes, seconds, repetitions = (1, 10), 20.0, 1
+    result = Record("idle", "virtual clusters", GOALS)
+    for _ in range(repetitions):
+        with lone_host(max(sizes), keep=keep) as lab:
+            asyncio.run(ending(measure(lab, result, sorted(sizes), seconds)))
+    result.finish(output, is_quick=quick)
+
+
+if __name__ == "__main__":
+    record.main(command, "idle")

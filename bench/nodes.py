@@ -1,0 +1,141 @@
+"""How soon a Cluster says what changed on its nodes, and what that takes on a large host."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import click
+
+from bench import audit, record, works
+from bench.lab import Lab, lone_host
+from bench.measurements import CLUSTERS, LIST_BYTES, WRITERS, in_turns, memory, wait_quiet
+from bench.process import AgentProcess
+from bench.record import Goal, Record
+from bench.session import Session, describe, ending, open_session, say
+from karmada_vc_agent.kube.client import ApiClient
+
+START_S = 3600.0
+RIGHT_S = 300.0
+POLL_S = 0.05
+NODES = "/api/v1/nodes"
+PODS = "/api/v1/namespaces/default/pods"
+FLAP = "a node flaps -> its Cluster says so, s"
+CHANGE = "pods are made -> all Clusters say so, s"
+GOALS = {f"{FLAP}, p99": Goal(2), CHANGE: Goal(2)}
+
+
+async def measure(
+    lab: Lab, result: Record, clusters: dict[str, str], flaps: int, pods: int
+) -> None:
+    """Measure one repetition."""
+    async with open_session(lab) as session:
+        result.machine = result.machine or await describe(session)
+        with lab.lone_agent(clusters) as agent:
+            await session.bench.wait_ready(clusters, agent, START_S)
+            result.add("idle RSS, MB", (await memory(agent)).rss_kb / 1024)
+            await _flaps(session, agent, result, flaps)
+            await wait_quiet(agent)
+            await _pods(session, agent, result, len(clusters), pods)
+            result.add("RSS with the pods, MB", (await memory(agent)).rss_kb / 1024)
+
+
+async def _flaps(session: Session, agent: AgentProcess, result: Record, flaps: int) -> None:
+    """Have node-1, which is of node group 1, become unready and ready again."""
+    path = f"{CLUSTERS}/nodes-1"
+    ready = (await session.hub.get(path))["status"]["nodeSummary"]["readyNum"]
+    session.requests.skip()
+    used_s, found = agent.cpu_s(), []
+    for number in range(flaps * 2):
+        is_ready = bool(number % 2)
+        await _set_ready(session.host, "node-1", is_ready=is_ready)
+        found.append(await _until_ready(session.hub, path, ready - (not is_ready)))
+    sent = session.requests.news(audit.OURS)
+    others = [each for each in sent if each.write.target.plural != "leases"]
+    result.add_samples(FLAP, found)
+    result.add("a change of a node: writes", len(others) / len(found))
+    result.add("a change of a node: CPU, ms", (agent.cpu_s() - used_s) / len(found) * 1000)
+    say(f"{len(found)} changes, {max(found):.2f} s at most; writes: {dict(audit.kinds(others))}")
+
+
+async def _pods(
+    session: Session, agent: AgentProcess, result: Record, clusters: int, pods: int
+) -> None:
+    """Make pods on the nodes of all clusters."""
+    nodes = len((await session.host.get(NODES, most_bytes=LIST_BYTES))["items"])
+    session.requests.skip()
+    used_s = agent.cpu_s()
+    bodies = (works.pod(number, number % nodes + 1) for number in range(pods))
+    await in_turns((session.host.create(PODS, body) for body in bodies), WRITERS)
+    begin = time.monotonic()
+    while await _allocated(session.hub) < pods:
+        agent.check()
+        if time.monotonic() - begin > RIGHT_S:
+            raise TimeoutError(f"{await _allocated(session.hub)} of {pods} pods are reported")
+        await asyncio.sleep(POLL_S)
+    right_s = time.monotonic() - begin
+    sent = session.requests.news(audit.OURS)
+    others = [each for each in sent if each.write.target.plural != "leases"]
+    result.add(CHANGE, right_s)
+    result.add("pods are made: writes a cluster", len(others) / clusters)
+    result.add("pods are made: CPU, ms a pod", (agent.cpu_s() - used_s) / pods * 1000)
+    say(f"{pods} pods: {right_s:.2f} s; writes: {dict(audit.kinds(others))}")
+
+
+async def _allocated(hub: ApiClient) -> int:
+    clusters = (await hub.get(CLUSTERS, most_bytes=LIST_BYTES))["items"]
+    resources = [(each.get("status") or {}).get("resourceSummary") or {} for each in clusters]
+    return sum(int(each.get("allocated", {}).get("pods", 0)) for each in resources)
+
+
+async def _until_ready(hub: ApiClient, path: str, count: int) -> float:
+    begin = time.monotonic()
+    while (await hub.get(path))["status"]["nodeSummary"].get("readyNum", 0) != count:
+        if time.monotonic() - begin > RIGHT_S:
+            raise TimeoutError(f"{path} is not right")
+        await asyncio.sleep(POLL_S)
+    return time.monotonic() - begin
+
+
+async def _set_ready(host: ApiClient, node: str, *, is_ready: bool) -> None:
+    path = f"{NODES}/{node}"
+    live = await host.get(path)
+    conditions = [
+        {**each, "status": str(is_ready)} if each["type"] == "Ready" else each
+        for each in live["status"]["conditions"]
+    ]
+    await host.merge_patch(f"{path}/status", {"status": {"conditions": conditions}})
+
+
+@click.command(context_settings=record.HELP)
+@record.options
+@click.option("--clusters", default=10, show_default=True, type=click.IntRange(1))
+@click.option("--nodes", "count", default=5000, show_default=True, help="Of all together.")
+@click.option("--flaps", default=20, show_default=True, type=click.IntRange(1))
+@click.option("--pods", default=1000, show_default=True, type=click.IntRange(1))
+def command(
+    *,
+    quick: bool,
+    repetitions: int,
+    keep: bool,
+    output: Path | None,
+    clusters: int,
+    count: int,
+    flaps: int,
+    pods: int,
+) -> None:
+    """Measure how soon a Cluster says what changed on its nodes.
+
+    Takes 30 minutes; with --quick 2.
+    """
+    if quick:
+        clusters, count, flaps, pods, repetitions = 2, 10, 3, 20, 1
+    result = Record("nodes", goals=GOALS)
+    groups = {f"nodes-{number}": str(number) for number in range(1, clusters + 1)}
+    for _ in range(repetitions):
+        with lone_host(clusters, keep=keep, each=count // clusters) as lab:
+            asyncio.run(ending(measure(lab, result, groups, flaps, pods)))
+    result.finish(output, is_quick=quick)
+
+
+if __name__ == "__main__":
+    record.main(command, "nodes")

@@ -1,0 +1,84 @@
+"""What a bench runs in: control planes, clients of their API servers, and who watches them."""
+
+import asyncio
+import os
+import platform
+import signal
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from bench.audit import Requests
+from bench.lab import Lab
+from bench.measurements import Bench
+from bench.report import revision
+from bench.watcher import Watcher
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.kubeconfig import read_kubeconfig
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One hub and one host that keep audit logs, seen from outside."""
+
+    lab: Lab
+    hub: ApiClient
+    host: ApiClient
+    watcher: Watcher
+    bench: Bench
+    requests: Requests
+
+
+@asynccontextmanager
+async def open_session(lab: Lab) -> AsyncIterator[Session]:
+    """Watch all Works of the hub for the time of a block."""
+    async with client(lab, "hub") as hub, client(lab, "host") as host:
+        watcher = Watcher()
+        watch = asyncio.create_task(watcher.watch_works(hub))
+        requests = Requests(lab.directory / "logs")
+        try:
+            yield Session(lab, hub, host, watcher, Bench(hub, watcher), requests)
+        finally:
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
+
+
+def client(lab: Lab, name: str) -> ApiClient:
+    """Return a client of hub or host."""
+    return ApiClient(
+        name, read_kubeconfig(lab.kubeconfig(name)), connections=32, user_agent="bench"
+    )
+
+
+async def describe(session: Session) -> dict[str, str]:
+    """Return what one must know of machine and versions."""
+    return machine_of((await session.hub.get("/version"))["gitVersion"])
+
+
+def machine_of(kubernetes: str) -> dict[str, str]:
+    loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "commit": revision(),
+        "cores": str(os.cpu_count()),
+        "load average at the start": f"{os.getloadavg()[0]:.1f}",
+        "Kubernetes": kubernetes,
+        "Python": platform.python_version(),
+        "watched with": loop,
+    }
+
+
+def say(text: str) -> None:
+    print(f"hack/bench: {text}", file=sys.stderr, flush=True)
+
+
+async def ending(measuring: Coroutine[Any, Any, T]) -> T:
+    """Await a measurement; one that is told to end must end the agents in order."""
+    task = asyncio.ensure_future(measuring)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await task

@@ -1,0 +1,173 @@
+"""How large a binding and the status of its template become with many clusters.
+
+No agent runs: the bench makes the Clusters, and reports in their stead that the Works of one
+Deployment are applied, as an agent does. So only the hub is measured.
+"""
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import orjson
+
+from bench import policy, record, works
+from bench.lab import Lab, lone_host
+from bench.measurements import CLUSTERS, LIST_BYTES, WRITERS, in_turns
+from bench.record import Record
+from bench.session import Session, describe, ending, open_session, say
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.model.vocabulary import execution_namespace
+from karmada_vc_agent.work.works import work_path
+
+DONE_S = 1800.0
+STALLED_S = 120.0
+"""Without another cluster in the summary in this time, the hub has reached its limit."""
+POLL_S = 1.0
+BINDING = (
+    f"/apis/work.karmada.io/v1alpha2/namespaces/{works.NAMESPACE}/resourcebindings"
+    f"/{policy.NAME}-deployment"
+)
+STATUS = {
+    "observedGeneration": 1,
+    "replicas": 1,
+    "updatedReplicas": 1,
+    "readyReplicas": 1,
+    "availableReplicas": 1,
+    "generation": 1,
+    "resourceTemplateGeneration": 1,
+}
+
+
+async def measure(lab: Lab, result: Record, count: int) -> None:
+    """Measure one size."""
+    async with open_session(lab) as session:
+        result.machine = result.machine or await describe(session)
+        hub, names = session.hub, [f"summary-{number}" for number in range(1, count + 1)]
+        await in_turns((_cluster(hub, name) for name in names), WRITERS)
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": works.NAMESPACE}}
+        await hub.create("/api/v1/namespaces", namespace)
+        await hub.create(policy.POLICIES, policy.POLICY)
+        begin = time.monotonic()
+        await hub.create(policy.DEPLOYMENTS, works.deployment(policy.NAME))
+        name = await _works(session, names)
+        made_s = time.monotonic() - begin
+        say(f"{count} Works after {made_s:.1f} s")
+        await in_turns((_report(hub, cluster, name) for cluster in names), WRITERS)
+        reported_s = time.monotonic() - begin
+        summed, summed_s = await _summed(hub, count, begin)
+        live = await hub.get(f"{policy.DEPLOYMENTS}/{policy.NAME}", most_bytes=LIST_BYTES)
+        binding = await hub.get(BINDING, most_bytes=LIST_BYTES)
+    result.add("until all Works are there, s", made_s, at=count)
+    result.add("last report -> last change of the summary, s", summed_s - reported_s, at=count)
+    result.add("clusters in the status of the binding", summed, at=count)
+    result.add("ready replicas in the template", _ready(live), at=count)
+    result.add("binding, KB", len(orjson.dumps(binding)) / 1000, at=count)
+    result.add("status of the binding, KB", len(orjson.dumps(binding["status"])) / 1000, at=count)
+    result.add("status of the template, KB", len(orjson.dumps(live["status"])) / 1000, at=count)
+
+
+async def _cluster(hub: ApiClient, name: str) -> None:
+    spec = {"syncMode": "Pull", "id": name}
+    head = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster"}
+    await hub.create(CLUSTERS, {**head, "metadata": {"name": name}, "spec": spec})
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "ClusterReady",
+        "message": "made by hack/bench",
+        "lastTransitionTime": now,
+    }
+    enabled = {
+        "groupVersion": "apps/v1",
+        "resources": [{"name": "deployments", "kind": "Deployment"}],
+    }
+    status = {"conditions": [ready], "apiEnablements": [enabled]}
+    await hub.merge_patch(f"{CLUSTERS}/{name}/status", {"status": status})
+
+
+async def _works(session: Session, clusters: list[str]) -> str:
+    """Wait until the Deployment has a Work for each cluster; return their name."""
+    begin, prefix = time.monotonic(), f"{policy.NAME}-"
+    path = "/apis/work.karmada.io/v1alpha1/works"
+    while time.monotonic() - begin < DONE_S:
+        listed = (await session.hub.get(path, most_bytes=LIST_BYTES))["items"]
+        names = [each["metadata"]["name"] for each in listed]
+        of_deployment = [name for name in names if name.startswith(prefix)]
+        if len(of_deployment) >= len(clusters):
+            return str(of_deployment[0])
+        await asyncio.sleep(POLL_S)
+    raise TimeoutError(f"{len(of_deployment)} of {len(clusters)} Works are there")
+
+
+async def _report(hub: ApiClient, cluster: str, name: str) -> None:
+    """Write what an agent reports of the Deployment."""
+    identifier = {
+        "ordinal": 0,
+        "group": "apps",
+        "version": "v1",
+        "kind": "Deployment",
+        "resource": "deployments",
+        "namespace": works.NAMESPACE,
+        "name": policy.NAME,
+    }
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    applied = {
+        "type": "Applied",
+        "status": "True",
+        "reason": "AppliedSuccessful",
+        "message": "Manifest has been successfully applied",
+        "lastTransitionTime": now,
+    }
+    entry = {"identifier": identifier, "health": "Healthy", "status": STATUS}
+    status = {"conditions": [applied], "manifestStatuses": [entry]}
+    path = f"{work_path(execution_namespace(cluster))}/{name}/status"
+    await hub.merge_patch(path, {"status": status})
+
+
+async def _summed(hub: ApiClient, count: int, begin: float) -> tuple[int, float]:
+    """Wait until the hub has summed all up, or does not get on; return how many, and when."""
+    last, changed = (-1, -1), time.monotonic()
+    while time.monotonic() - changed < STALLED_S:
+        status = (await hub.get(BINDING, most_bytes=LIST_BYTES)).get("status") or {}
+        live = await hub.get(f"{policy.DEPLOYMENTS}/{policy.NAME}", most_bytes=LIST_BYTES)
+        items = status.get("aggregatedStatus") or ()
+        now = (sum(bool(item.get("status")) for item in items), _ready(live))
+        if now != last:
+            last, changed = now, time.monotonic()
+        if now == (count, count):
+            break
+        await asyncio.sleep(POLL_S)
+    return last[0], changed - begin
+
+
+def _ready(live: works.Object) -> int:
+    return int((live.get("status") or {}).get("readyReplicas", 0))
+
+
+@click.command(context_settings=record.HELP)
+@record.options
+@click.option(
+    "--clusters", "sizes", multiple=True, type=click.IntRange(1), default=(100, 1000, 5000, 7000)
+)
+def command(
+    *, quick: bool, repetitions: int, keep: bool, output: Path | None, sizes: tuple[int, ...]
+) -> None:
+    """Measure how large bindings and templates become with many clusters, and where the hub ends.
+
+    Takes an hour with one repetition; with --quick 2 minutes.
+    """
+    if quick:
+        sizes, repetitions = (2, 10), 1
+    result = Record("summary", "clusters")
+    for _ in range(repetitions):
+        for count in sizes:
+            with lone_host(1, keep=keep) as lab:
+                asyncio.run(ending(measure(lab, result, count)))
+    result.finish(output, is_quick=quick)
+
+
+if __name__ == "__main__":
+    record.main(command, "summary")
