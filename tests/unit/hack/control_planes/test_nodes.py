@@ -1,7 +1,7 @@
 """Nodes of the control planes for tests."""
 
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -82,10 +82,10 @@ class FakeServer:
         self.names: list[str] = []
         self._unready = unready
 
-    def create(self, node: nodes.Object) -> None:
+    def create(self, node: dict[str, Any]) -> None:
         self.names.append(node["metadata"]["name"])
 
-    def get(self, _: str) -> nodes.Object:
+    def get(self, _: str) -> dict[str, Any]:
         ready = {"conditions": [{"type": "Ready", "status": "True"}]}
         usable = len(self.names) - self._unready
         return {
