@@ -8,6 +8,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,12 @@ class BareRun(msgspec.Struct, frozen=True):
 async def copies(
     session: Session, sent: list[Sent], rename: Callable[[str], str]
 ) -> list[tuple[Sent, Request]]:
-    """Return what an agent sent, oldest first, each with its copy; what is gone is left out."""
+    """Return what an agent sent, oldest first, each with its copy.
+
+    What is gone is left out, and reviews of access, which are no objects.
+    """
+    objects = [each for each in sent if not each.write.target.plural.endswith("reviews")]
+    sent = named(objects)
     live: dict[tuple[str, Target], Object] = {}
     for server, collection, plural in sorted({_collection(each) for each in sent}):
         listed = await (session.hub if server == "hub" else session.host).get(
@@ -83,6 +89,29 @@ async def copies(
         for each in ordered
         if (key := (each.server, _target(each))) in live
     ]
+
+
+def named(sent: Iterable[Sent]) -> list[Sent]:
+    """Give creations without a name, as of an aggregated API, those of what was written later."""
+    sent = list(sent)
+    rest: dict[tuple[str, str], list[Target]] = {}
+    for each in sent:
+        target = each.write.target
+        targets = rest.setdefault((each.server, target.plural), [])
+        if target.name and target not in targets:
+            targets.append(target)
+    result = []
+    for each in sent:
+        target = each.write.target
+        if each.write.verb == "create" and not target.name:
+            targets = rest[each.server, target.plural]
+            if not targets:
+                continue
+            write = replace(each.write, target=targets.pop(0))
+            result.append(each._replace(write=write))
+        else:
+            result.append(each)
+    return result
 
 
 def _target(sent: Sent) -> Target:

@@ -25,6 +25,7 @@ from bench.watcher import Milestone, Subject
 from karmada_vc_agent.model.vocabulary import execution_namespace
 
 PODS_A_NODE = 100
+THEIR_CLUSTER = "bench-theirs"
 DRAIN_S = 3600.0
 ALONE = ("--leader-elect=false", "--no-leader-elect")
 """An agent that was stopped would have lost the lead, and ended."""
@@ -75,6 +76,8 @@ async def measure(lab: Lab, result: Record, runs: list[Run]) -> None:
                 is_first = False
                 await session.bench.wait_namespace([run.cluster])
                 subjects = await _drain(session, agent, run, result)
+                if run.who == THEIRS:
+                    await session.bench.delete_works(run.cluster)
             if run.who == OURS:
                 await _bare(session, run, {name for _, name in subjects}, result)
 
@@ -141,7 +144,9 @@ def plan(kinds: list[tuple[Kind, int]], repetitions: int, theirs_at_most: int) -
         for kind, count in kinds:
             for who in (OURS, THEIRS) if count <= theirs_at_most else (OURS,):
                 number = str(len(runs) + 1)
-                runs.append(Run(kind, count, who, f"bench-{number}", number))
+                # karmada-agent registers a host under one name only.
+                cluster = THEIR_CLUSTER if who == THEIRS else f"bench-{number}"
+                runs.append(Run(kind, count, who, cluster, number))
     return runs
 
 

@@ -25,6 +25,8 @@ READY_S = 120.0
 POLL_CLUSTER_S = 0.002
 """A list of all Clusters costs the hub in proportion."""
 LIST_BYTES = 1 << 30
+MADE = ("burst-", "drain-", "first-", "single-")
+"""How names of Works begin that are deleted in the end."""
 QUIET_CPU = 0.06
 QUIET_LOOK_S = 2.0
 QUIET_MAX_S = 90.0
@@ -147,7 +149,7 @@ class Bench:
         path = work_path(execution_namespace(cluster))
         listed = (await self._hub.get(path))["items"]
         names = [item["metadata"]["name"] for item in listed]
-        ours = [name for name in names if name.startswith(("single-", "burst-"))]
+        ours = [name for name in names if name.startswith(MADE)]
         await in_turns((self._hub.delete(f"{path}/{name}") for name in ours), WRITERS)
         await self._watcher.wait([(cluster, name) for name in ours], Milestone.GONE)
 

@@ -19,6 +19,9 @@ RIGHT_S = 300.0
 POLL_S = 0.05
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/namespaces/default/pods"
+FLAPPING = "node-1"
+KWOK_ANNOTATION = "kwok.x-k8s.io/node"
+MANAGED_S = 2.0
 FLAP = "a node flaps -> its Cluster says so, s"
 CHANGE = "pods are made -> all Clusters say so, s"
 GOALS = {f"{FLAP}, p99": Goal(2), CHANGE: Goal(2)}
@@ -43,13 +46,15 @@ async def _flaps(session: Session, agent: AgentProcess, result: Record, flaps: i
     """Have node-1, which is of node group 1, become unready and ready again."""
     path = f"{CLUSTERS}/nodes-1"
     ready = (await session.hub.get(path))["status"]["nodeSummary"]["readyNum"]
+    await _manage(session.host, None)
     session.requests.skip()
     used_s, found = agent.cpu_s(), []
     for number in range(flaps * 2):
         is_ready = bool(number % 2)
-        await _set_ready(session.host, "node-1", is_ready=is_ready)
+        await _set_ready(session.host, FLAPPING, is_ready=is_ready)
         found.append(await _until_ready(session.hub, path, ready - (not is_ready)))
     sent = session.requests.news(audit.OURS)
+    await _manage(session.host, "fake")
     others = [each for each in sent if each.write.target.plural != "leases"]
     result.add_samples(FLAP, found)
     result.add("a change of a node: writes", len(others) / len(found))
@@ -82,7 +87,8 @@ async def _pods(
 
 
 async def _allocated(hub: ApiClient) -> int:
-    clusters = (await hub.get(CLUSTERS, most_bytes=LIST_BYTES))["items"]
+    listed = (await hub.get(CLUSTERS, most_bytes=LIST_BYTES))["items"]
+    clusters = [each for each in listed if each["metadata"]["name"].startswith("nodes-")]
     resources = [(each.get("status") or {}).get("resourceSummary") or {} for each in clusters]
     return sum(int(each.get("allocated", {}).get("pods", 0)) for each in resources)
 
@@ -94,6 +100,13 @@ async def _until_ready(hub: ApiClient, path: str, count: int) -> float:
             raise TimeoutError(f"{path} is not right")
         await asyncio.sleep(POLL_S)
     return time.monotonic() - begin
+
+
+async def _manage(host: ApiClient, value: str | None) -> None:
+    """Have kwok manage node-1, or none: it makes a node Ready at once."""
+    patch = {"metadata": {"annotations": {KWOK_ANNOTATION: value}}}
+    await host.merge_patch(f"{NODES}/{FLAPPING}", patch)
+    await asyncio.sleep(MANAGED_S)
 
 
 async def _set_ready(host: ApiClient, node: str, *, is_ready: bool) -> None:

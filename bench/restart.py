@@ -19,7 +19,7 @@ FRESH_S = 0.5
 """Between fresh Works."""
 POLL_S = 0.1
 VERIFIED = "start -> all Works verified, s"
-WRITES = "writes to the host but Leases"
+WRITES = "writes to the host but Leases and access reviews"
 PEAK = "peak RSS of steady RSS"
 FRESH = "fresh Work during it -> Applied, s"
 GOALS = {
@@ -67,20 +67,21 @@ async def _start(
     latencies = [applied_s for made_s, applied_s in fresh if made_s < verified_s]
     sent = session.requests.news(audit.OURS)
     of_fresh = len(fresh)
+    of_host = [each.write.target for each in sent if each.server == "host"]
+    reviews = sum(target.plural.endswith("reviews") for target in of_host)
     others = [
-        each
-        for each in sent
-        if each.server == "host"
-        and each.write.target.plural != "leases"
-        and not each.write.target.name.startswith("fresh-")
+        target
+        for target in of_host
+        if not target.plural.endswith(("leases", "reviews"))
+        and not target.name.startswith("fresh-")
     ]
-    peak_kb = agent.peak_rss_kb()
     steady_kb = (await memory(agent)).rss_kb
     result.add(VERIFIED, verified_s)
     result.add("start -> first fresh Work Applied, s", min(sum(each) for each in fresh))
     result.add_samples(FRESH, latencies)
     result.add(WRITES, len(others))
-    result.add(PEAK, peak_kb / steady_kb)
+    result.add("access reviews of the host", reviews)
+    result.add(PEAK, agent.peak_rss_kb() / steady_kb)
     result.add("steady RSS, MB", steady_kb / 1024)
     result.add("CPU of the start, s", agent.cpu_s())
     say(f"verified after {verified_s:.1f} s, {of_fresh} fresh; writes: {dict(audit.kinds(sent))}")

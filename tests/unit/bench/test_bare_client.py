@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bench.audit import Sent, kinds
-from bench.bare_client import Request, copy
+from bench.bare_client import Request, copy, named
 from bench.fleet import waves
 from bench.leases import gaps
 from e2e.lab.audit import Target, Written
@@ -95,3 +95,17 @@ def test_gaps_are_between_renewals_of_one_lease() -> None:
         return sent("update", "/leases", target, server="hub", at=NOW.replace(second=second))
 
     assert gaps([renewal("a", 1), renewal("b", 2), renewal("a", 11), renewal("b", 5)]) == [10, 3]
+
+
+def test_creation_without_a_name_gets_one_that_was_written_later() -> None:
+    path, plural = "/apis/cluster.karmada.io/v1alpha1/clusters", "clusters"
+    made = [sent("create", path, Target(plural, "", "")) for _ in range(3)]
+    later = [sent("patch", f"{path}/{name}", Target(plural, "", name)) for name in ("a", "b", "a")]
+    names = [(each.write.verb, each.write.target.name) for each in named([*made, *later])]
+    assert names == [
+        ("create", "a"),
+        ("create", "b"),
+        ("patch", "a"),
+        ("patch", "b"),
+        ("patch", "a"),
+    ]
