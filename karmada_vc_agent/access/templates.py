@@ -95,7 +95,6 @@ def _texts(path: str) -> list[str]:
 
 
 def _comments(text: str) -> list[str]:
-    """Return the comment above each item of `rules`, which are the last field."""
     reasons: list[str] = []
     comment: list[str] = []
     for line in text.partition("\nrules:\n")[2].splitlines():

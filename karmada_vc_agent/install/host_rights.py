@@ -143,7 +143,6 @@ def host_rights(
 
 
 def _shared(config: AgentConfig, served: ServedApis | None) -> tuple[Kind, ...]:
-    """Return the cluster-scoped kinds that Works may contain, without ClusterRole."""
     configured = configured_kinds(config.cluster_scoped_kinds)
     shared = {
         (kind.group, vocabulary.plural(kind))

@@ -146,7 +146,6 @@ async def _purge_host(leaving: Leaving, host: ApiClient, say: Say) -> None:
 
 
 async def _delete_common_roles(host: ApiClient, say: Say) -> None:
-    """Delete the ClusterRoles that agents share, unless a binding refers to them."""
     bindings = [each for kind in BINDINGS for each in await rbac_objects(host, kind)]
     bound = {
         each["roleRef"]["name"]: each["metadata"]
@@ -240,7 +239,6 @@ async def _check(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None
 
 
 async def _leave(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None) -> None:
-    """Remove the virtual cluster from hub and host; None = it does not answer."""
     name = leaving.cluster
     lead = steps.leading(hub, host, leaving, _say) if host else nullcontext(False)
     async with lead as is_served:

@@ -175,7 +175,6 @@ async def leading(
 
 
 async def _lead(host: ApiClient, leaving: Leaving) -> tuple[str, str]:
-    """Return the holder of the leader Lease, and when it was renewed."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{leaving.namespace}/leases/{leaving.agent}"
     spec = dig(await find(host, path), "spec") or {}
     return str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")

@@ -37,9 +37,6 @@ _SECRET = GroupVersionKind("", "v1", "Secret")
 _NODE_SELECTOR, _NODE_NAME = "nodeSelector", "nodeName"
 
 
-# --- reading and writing ----------------------------------------------------------------
-
-
 def decode(body: bytes, content_type: str) -> Any:
     """Return the value of a body in JSON or protobuf. Raises RefusalError: 400, 415."""
     name = cluster_view.media_type_of(content_type)
@@ -71,9 +68,6 @@ def encode(value: Any) -> bytes:
         return orjson.dumps(value)
     except orjson.JSONEncodeError as error:
         raise refusals.bad_request(f"the body cannot be sent on: {error}") from error
-
-
-# --- whole objects ----------------------------------------------------------------------
 
 
 def whole(body: Object, parsed: ParsedRequest, *, is_update: bool = False) -> Object:
@@ -183,9 +177,6 @@ def _work_of(manifest: Object, cluster: str) -> str:
     ):
         return ""
     return f"{namespace}/{name}"
-
-
-# --- parts of objects -------------------------------------------------------------------
 
 
 def part(body: Object, parsed: ParsedRequest) -> Object:
@@ -357,7 +348,6 @@ def _as_merge_patch(operations: list[Object]) -> Object | None:
 
 
 def _operation(operation: Object, parsed: ParsedRequest) -> Object:
-    """Return one operation for the host, its value translated alone, at its place."""
     kind, path = operation.get("op"), operation["path"]
     steps, patched = _steps(path), {"op": kind, "path": path}
     if kind not in ("add", "replace", "remove", "test"):

@@ -67,9 +67,6 @@ def decode_protobuf(body: bytes) -> Object:
     return {"apiVersion": api_version, "kind": kind, **fields}
 
 
-# --- messages -----------------------------------------------------------------------------
-
-
 def _message(data: bytes, name: str, depth: int) -> Object:
     """Return a message as JSON. depth: how many messages are around it."""
     if depth > _DEPTH_MAX:
@@ -112,9 +109,6 @@ def _value(data: Any, code: str, depth: int) -> Any:
     if code[0] == _WRAPPED:
         return [_value(each, code[1:], depth) for each in _wire(data, 1).get(1, ())]
     return _message(data, code, depth + 1)
-
-
-# --- values -------------------------------------------------------------------------------
 
 
 def _signed(number: int) -> int:
@@ -170,9 +164,6 @@ _TEXTS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-# --- the wire -----------------------------------------------------------------------------
-
-
 def _wire(data: Any, most: int | None = None) -> Wire:
     """Return the values of each number, in its order. most: the largest that is read here.
 
@@ -210,7 +201,6 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _one(wire: Wire, number: int, default: Any) -> Any:
-    """Return the one value under a number, which has the type of the default."""
     values = wire.get(number, [default])
     if len(values) > 1 or type(values[0]) is not type(default):
         raise _malformed("a field is there twice, or has another type")
@@ -345,7 +335,6 @@ def _split(raw: Object) -> tuple[Object, str, list[Raw]]:
 
 
 def _is_table(obj: Object) -> bool:
-    """Whether an object that is not decoded is a Table."""
     return obj.get("kind") == _TABLE and _begins(obj.get("apiVersion", _TABLE), _OF_TABLES)
 
 

@@ -145,7 +145,6 @@ class ObjectReader:
         return "system:authenticated" if is_own else _NEIGHBOUR
 
     def _account(self, match: re.Match[str]) -> str:
-        """Hide the accounts of others, such as the gateway's own."""
         return match[0] if match[1] in self.names.claims else _NEIGHBOUR
 
     def _hide(self, match: re.Match[str]) -> str:

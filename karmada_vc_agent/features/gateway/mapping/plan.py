@@ -185,14 +185,10 @@ def kept_because(live: Object, name: str) -> str:
 
 
 def _marks(parsed: ParsedRequest) -> Object:
-    """Return the host Namespace with nothing but what makes it one of the virtual cluster."""
     context = parsed.view.context()
     marks = claimed_namespace(context.vc, VirtualNamespace(parsed.name), context.settings)
     marks["metadata"]["annotations"][vocabulary.BY_GATEWAY_ANNOTATION] = "true"
     return marks
-
-
-# --- what is the tenant's -------------------------------------------------------------------
 
 
 def _is_tenants(key: str, parsed: ParsedRequest) -> bool:
@@ -223,13 +219,9 @@ def _tenants(
 
 
 def _put(obj: Object, key: str, value: Object) -> None:
-    """Set a map, or remove it where it would be empty."""
     obj.pop(key, None)
     if value:
         obj[key] = value
-
-
-# --- what is refused ------------------------------------------------------------------------
 
 
 def _check_name(body: Object, parsed: ParsedRequest) -> None:
@@ -372,13 +364,11 @@ def plan_cluster_scoped(parsed: ParsedRequest, scope: KindScope) -> Forward:
 
 
 def _read(parsed: ParsedRequest, members: ObjectFilter, name: str = "") -> Forward:
-    """Return a request with the client's own rights; name: of the object on the host."""
     path = structs.replace(parsed.path, name=name) if name else parsed.path
     return responses.forward(parsed, path, responses.response_to(parsed, members))
 
 
 def _selected(parsed: ParsedRequest, selector: str, fields: Mapping[str, MapName]) -> ParsedRequest:
-    """Return a request with its names mapped, and a list narrowed to what is selected."""
     query = responses.map_selectors(parsed.query, parsed.view, fields) if fields else parsed.query
     if parsed.is_list:
         query = responses.with_label(query, selector)
@@ -420,9 +410,6 @@ def _bindings(parsed: ParsedRequest) -> Forward:
     return responses.forward(replace(parsed, query=query), path, response)
 
 
-# --- volumes ----------------------------------------------------------------------------
-
-
 def _volumes(parsed: ParsedRequest) -> Forward:
     """Read whole volumes as the gateway: their claim decides, and whose their name is."""
     # Of a Table, too; the API server makes metadata alone of no claim.
@@ -446,9 +433,6 @@ def _volumes(parsed: ParsedRequest) -> Forward:
     host_name = parsed.view.context().names().host_name(parsed.name)
     path = structs.replace(parsed.path, name=host_name)
     return structs.replace(own, path=path.encoded(), otherwise=own)
-
-
-# --- namespaces -------------------------------------------------------------------------
 
 
 def _namespaces(parsed: ParsedRequest) -> Forward:
@@ -679,7 +663,6 @@ def _is_shown(listed: Object, view: View) -> bool:
 
 
 def _shown(group: str, version: str, served: Object, view: View) -> list[Object]:
-    """Return the resources of a version, in both forms, without those that are refused."""
     shown, hidden = [], set()
     for each in maps_at(served, "resources"):
         name = text_at(each, "resource") or text_at(each, "name")

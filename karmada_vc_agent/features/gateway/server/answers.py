@@ -117,7 +117,6 @@ class MappedAnswer:
             await self._send_whole(answer, await self._read(answer))  # which lets go of the content
 
     async def _read(self, answer: HostAnswer) -> bytes:
-        """Return the body of an answer, with memory for it, and a slot to compute."""
         content = await answer.read(BODY_BYTES, self.reserve)
         self.holds(len(content))
         await self.time_slice.begin()
@@ -220,7 +219,6 @@ class MappedAnswer:
         await self._exchange.end()
 
     async def _send_whole(self, answer: HostAnswer, content: bytes) -> None:
-        """Send an object, or a small list."""
         is_list = self._forward.response.kind is ResponseKind.LIST
         obj = await self.decoded(self.decoder.answer if is_list else _decoded, content)
         mapped = await self._map(obj)
@@ -349,7 +347,6 @@ class MappedAnswer:
 
 
 def _warning(text: str) -> str:
-    """Return the value of a header as clients of Kubernetes show it."""
     quoted = "".join(each if each in _PLAIN else "?" for each in text)[:_WARNING_LENGTH]
     return f'299 - "{quoted}"'
 
@@ -369,7 +366,6 @@ def _unreadable() -> RefusalError:
 
 
 def _status_in(body: bytes) -> Object | None:
-    """Return the Status of a failure, None if its body is another."""
     with suppress(RefusalError):
         status = _decoded(body)
         return status if status.get("kind") == "Status" else None

@@ -332,7 +332,6 @@ Handle = Callable[[Exchange], Awaitable[None]]
 
 
 async def _next_head(stream: MessageStream, wait_s: float) -> h11.Request | None:
-    """Return the next request, None if there is none any more."""
     async with asyncio.timeout(wait_s) as patience:
         while True:
             _check_lines(stream.state.trailing_data[0])
@@ -460,7 +459,6 @@ class Listener:
             self._connections[stream] = loop.create_task(self._serve(stream))
 
     async def _serve(self, stream: MessageStream) -> None:
-        """Serve one client until it disconnects, or the listener stops."""
         wait_s = HEAD_S
         try:
             while not self._is_ending and await self._serve_one(stream, wait_s):
@@ -475,7 +473,6 @@ class Listener:
             self._connections.pop(stream, None)
 
     async def _serve_one(self, stream: MessageStream, wait_s: float) -> bool:
-        """Answer one request; return whether another may follow."""
         self._waiting[stream] = None
         try:
             request = await _next_head(stream, wait_s)

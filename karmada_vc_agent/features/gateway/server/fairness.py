@@ -108,10 +108,7 @@ def held_bytes(body: bytes) -> int:
 
 
 class Reservation:
-    """Memory for one large thing. size: what it holds, in bytes.
-
-    bound: when it ends.
-    """
+    """Memory for one large thing. size: what it holds, in bytes. bound: when it ends."""
 
     def __init__(self, budget: "MemoryBudget", bound: asyncio.Timeout) -> None:
         self._budget = budget

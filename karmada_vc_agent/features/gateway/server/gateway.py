@@ -284,7 +284,6 @@ class Gateway:
     async def _forward_long(
         self, exchange: Exchange, forward: Forward, who: Caller, view: ClusterView
     ) -> None:
-        """Forward a watch, a log that is followed, or an upgrade, until one side ends it."""
         exchange.record.is_long = True
         cluster = exchange.head.cluster
         answer = self._forward(exchange, forward, who, view)
@@ -352,7 +351,6 @@ class Gateway:
             event.set()
 
     def _forget(self, cluster: str) -> None:
-        """Let go of a virtual cluster that is no longer served; its watches end."""
         self._claims_changed(cluster)
         self._creations.pop(cluster, None)
         self._host.forget(cluster)
@@ -390,7 +388,6 @@ async def _take(stack: AsyncExitStack, budget: MemoryBudget, cluster: str) -> Re
 
 
 def _note(record: RequestRecord, forward: Forward, *, is_upgrade: bool) -> None:
-    """Note what the audit has of a request to the host."""
     kind = forward.response.kind
     is_list = kind in (ResponseKind.LIST, ResponseKind.WATCH) and forward.method == "GET"
     record.host_path = forward.path
