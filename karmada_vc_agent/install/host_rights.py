@@ -317,10 +317,7 @@ def workload(agent: str, namespace: str, gateway_port: int = 0) -> list[Object]:
 
 
 async def remove_gateway(host: ApiClient, agent: str, namespace: str, changes: Changes) -> None:
-    """Remove an agent's gateway, Pods first, and its callers' rights. Raises KubeError.
-
-    `prune` removes its own rights; the agent removes what it created in claimed namespaces.
-    """
+    """Remove a gateway, Pods first, and its callers' rights. Raises KubeError."""
     if await find(host, f"/apis/{RBAC_API}/clusterrolebindings/{gateway_role(agent)}") is None:
         return
     made = [

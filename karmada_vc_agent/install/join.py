@@ -95,10 +95,7 @@ async def write_manifests(
 
 
 async def rights_for(plan: JoinPlan, host: ApiClient) -> tuple[HostRights, ServedApis]:
-    """Return what is to exist on this host, and what it serves.
-
-    Raises ConfigError where nothing would confine the agent, and as `check_profile`.
-    """
+    """Return what is to exist on this host. Raises ConfigError without confinement."""
     served, installed = await read_host(host, plan.access.agent)
     is_served, version = VALIDATING in served_versions(served), await server_version(host)
     if plan.applies and plan.config.install_policies and not (is_served or plan.unconfined):

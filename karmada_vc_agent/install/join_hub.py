@@ -231,10 +231,7 @@ def verified_kubeconfig(cluster_info: Object, token: str) -> str:
 
 
 def trusted_server(cluster_info: Object, token: str, ca_hashes: tuple[str, ...]) -> Object:
-    """Return the cluster entry of a verified cluster-info. Raises CommandError.
-
-    ca_hashes: of which one must match the hub's authority; empty = rely on the signature alone.
-    """
+    """Return the cluster entry; ca_hashes: () = the signature is enough. Raises CommandError."""
     try:
         content: Any = yaml.safe_load(verified_kubeconfig(cluster_info, token))
         cluster = dig(content, "clusters", 0, "cluster")

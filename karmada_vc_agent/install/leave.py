@@ -59,10 +59,7 @@ _OF_KUBERNETES = frozenset(("default", "kube-system", "kube-public", "kube-node-
 async def check_last(
     leaving: Leaving, hub: ApiClient | None, host: ApiClient | None, host_uid: str
 ) -> None:
-    """Refuse to remove an agent of another host, or with other virtual clusters.
-
-    hub, host: None = it does not answer, here and below. Raises CommandError, KubeError.
-    """
+    """Refuse a wrong agent; hub, host: None = no answer. Raises CommandError, KubeError."""
     role = await hub_role(hub, leaving.agent) if hub is not None else {}
     marked = annotations_of(role).get(HOST_ANNOTATION, "")
     if host_uid and marked and marked != host_id(host_uid):

@@ -404,10 +404,7 @@ class HostCleaner:
         await self._change(resource, listed, listed, self._host.delete_same)
 
     async def release(self, resource: Resource, listed: Object) -> None:
-        """Remove our and Karmada's marks from an object, and keep it. Raises KubeError.
-
-        Raises RetryError if it binds a role that grants more than virtual clusters may.
-        """
+        """Remove marks and keep it. Raises KubeError; RetryError if it binds too strong a role."""
 
         async def bare(path: str, live: Object) -> None:
             write = partial(self._host.replace, path, without_claims(live))
@@ -481,10 +478,7 @@ async def claimed(host: ApiClient, selector: str) -> list[tuple[Object, Claim]]:
 
 
 async def obstacle_in(host: ApiClient, namespace: str, cluster: str, text: str) -> str:
-    """Return why a namespace is not to be deleted: it has objects of others than `cluster`.
-
-    text: to be filled with kind and name of the first of them.
-    """
+    """Return why a namespace is not to be deleted. text: takes kind and name of the first."""
     served = await Discovery(host).refresh()
     if not served.is_complete:
         return "not all kinds of the host can be listed now"
@@ -505,10 +499,7 @@ _POLICIES_PATH = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
 
 
 def check_ours(cluster: Object | None, leaving: Leaving, host_uid: str) -> None:
-    """Reject a Cluster that this host did not register, or that another agent serves.
-
-    host_uid: empty = unknown; then only Push Clusters are detected. Raises CommandError.
-    """
+    """Reject a Cluster of another host or agent. host_uid: "" = unknown. Raises CommandError."""
     if cluster is None:
         return
     own_id, is_pull = dig(cluster, "spec", "id"), dig(cluster, "spec", "syncMode") == "Pull"

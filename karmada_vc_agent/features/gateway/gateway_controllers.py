@@ -240,10 +240,7 @@ class ClusterAccess:
         return self._settings.enabled
 
     async def prepare(self, vc: VirtualCluster) -> ProbedEndpoint:
-        """Do all that precedes the Cluster; return its endpoint.
-
-        Raises RetryError, KubeError, RefusedError.
-        """
+        """Do all that precedes the Cluster. Raises RetryError, KubeError, RefusedError."""
         settings = self._settings
         try:
             authorities = Path(settings.ca_file).read_bytes()  # noqa: ASYNC240 - it is small

@@ -49,10 +49,7 @@ def _fields() -> _Fields:
 
 
 def decode_protobuf(body: bytes) -> Object:
-    """Return an object as JSON would have it.
-
-    Raises RefusalError: 400; 415 for a kind or field that is not listed.
-    """
+    """Return an object as in JSON. Raises RefusalError: 400; 415 for what is not listed."""
     if not body.startswith(_MAGIC):
         raise _malformed("it does not begin as objects of Kubernetes do")
     unknown = _wire(body[len(_MAGIC) :], 4)
@@ -165,10 +162,7 @@ _TEXTS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def _wire(data: Any, most: int | None = None) -> Wire:
-    """Return the values of each number, in its order. most: the largest that is read here.
-
-    Raises RefusalError.
-    """
+    """Return the values of each number. most: the largest read here. Raises RefusalError."""
     if not isinstance(data, bytes):
         raise _malformed("a message has another type")
     values: Wire = {}
@@ -250,10 +244,7 @@ class PartialDecoder:
         return _read(self._event, line)
 
     def encoded(self, mapped: Any) -> bytes:
-        """Return the JSON of what was decoded, or of a part of it.
-
-        Raises TooDeepError if anything nested too deep is in it.
-        """
+        """Return the JSON of what was decoded, or a part. Raises TooDeepError."""
         content = _ENCODER.encode(mapped)
         if self._mark and self._mark in content:
             raise TooDeepError(f"an object nests deeper than {LEVELS} levels")

@@ -109,10 +109,7 @@ class ObjectReader:
         self.virtual_name = cache(partial(virtual_namespace, view))
 
     def restore(self, obj: Object, namespace: str = "") -> None:
-        """Restore an object, its metadata alone, or an object of a subresource.
-
-        namespace: the virtual one, or the virtual name of a Namespace.
-        """
+        """Restore an object. namespace: the virtual one, or the virtual name of a Namespace."""
         self._restorer.restore(obj, self.info.gvk, namespace)
         for field in _TEXTS.get(self.info.gvk.group_kind, ()):
             self.text_in(obj, field)
@@ -189,10 +186,7 @@ def _name_of(obj: Object) -> str:
 
 
 def in_namespaces(only: str = "") -> ObjectFilter:
-    """Return that of objects in namespaces of the virtual cluster.
-
-    only: the virtual namespace of the request; "": all but the anchor (G-42).
-    """
+    """Return that of objects in namespaces. only: the virtual one; "": all but anchor (G-42)."""
 
     def take(obj: Object, reader: ObjectReader) -> bool:
         host = _namespace_of(obj)

@@ -82,10 +82,7 @@ def right_to_namespaces(verb: str, name: str) -> Attributes:
 
 
 def name_of(body: Object, parsed: ParsedRequest) -> str:
-    """Return the virtual name of a Namespace that is created; a generated one is made.
-
-    Raises RefusalError.
-    """
+    """Return the virtual name of a new Namespace, or generate it. Raises RefusalError."""
     metadata = dig(body, "metadata")
     name, prefix = (dig(metadata, each) for each in ("name", "generateName"))
     if parsed.name:
@@ -156,10 +153,7 @@ def _merged(body: Object, live: Object, parsed: ParsedRequest) -> Written:
 
 
 def _applied(body: Object, live: Object, parsed: ParsedRequest) -> Written:
-    """Return a server-side apply to a Namespace that is there.
-
-    It has the marks, too: what a manager applied before and leaves out now is removed.
-    """
+    """Return an apply to a Namespace, with marks: those that a manager leaves out are removed."""
     written, dropped = _merged(body, live, parsed)
     marks = _marks(parsed)["metadata"]
     metadata = written.setdefault("metadata", {})

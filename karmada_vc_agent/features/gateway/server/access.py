@@ -114,10 +114,7 @@ class Authentication:
         return claim.namespace != ANCHOR_NAMESPACE
 
     async def _operator(self, head: Head) -> str:
-        """Return the name of the host ServiceAccount whose token this is.
-
-        It is in the anchor of the virtual cluster, and the token is for the gateway alone.
-        """
+        """Return the host ServiceAccount, in the anchor, whose token for the gateway this is."""
         vc = self._state.virtual_clusters.get(head.cluster)
         if vc is None or head.token.count(".") != _JWT_DOTS:
             raise unauthorized()
@@ -172,10 +169,7 @@ class Reviews:
         )
 
     async def account_of(self, token: str) -> str:
-        """Return `<namespace>:<name>` of an account, "" for no valid token of one.
-
-        Raises RefusalError.
-        """
+        """Return `<namespace>:<name>`, "" for no valid token of one. Raises RefusalError."""
         key = digest(token)
         if (account := self._accounts.get(key)) is not None:
             return account
@@ -270,10 +264,7 @@ PAUSE_S = 0.1
 async def wait_until_set_up(
     ask: Ask, host_namespace: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> None:
-    """Return once it is set up, or it takes too long, or the host does not answer.
-
-    ask: creates an object at a path of the host.
-    """
+    """Return once it is set up, or it takes too long, or the host does not answer."""
     attributes = {
         "verb": "impersonate",
         "resource": "serviceaccounts",

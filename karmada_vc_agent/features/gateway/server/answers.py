@@ -242,10 +242,7 @@ class MappedAnswer:
         await self._exchange.end()
 
     async def send_pages(self, pages: JoinedPages, sent: Sent, query: str) -> None:
-        """Send one list that is joined. sent: sends the request for a page, by its query.
-
-        query: of the first page. Raises RefusalError, ClientGoneError.
-        """
+        """Send a list that is joined. Raises RefusalError, ClientGoneError."""
         with suppress(_PageFailedError):  # the first one, which was sent as it is
             await self._send_parts([("Content-Type", JSON)], self._joined(pages, sent, query))
 
@@ -313,10 +310,7 @@ class MappedAnswer:
         return rest
 
     async def _send_large_line(self, begun: bytes, parts: AsyncIterator[bytes]) -> bytes:
-        """Read a large event to its end, and send it, once there is memory.
-
-        Returns the beginning of the next one.
-        """
+        """Send a large event once there is memory; return the beginning of the next one."""
         async with self._on_large_event() as place:
             self._place, line = place, bytearray(begun)
             try:
@@ -383,10 +377,7 @@ def _refuse_own_fault(code: int, status: Object) -> None:
 
 
 async def first_of(main: Awaitable[None], *others: Awaitable[Any]) -> set[int]:
-    """Run until one ends, and cancel the others; return the numbers of those that did, 0 = main.
-
-    What main raises is raised.
-    """
+    """Run until one ends, cancel the others; return which did, 0 = main, whose error is raised."""
     tasks = [asyncio.ensure_future(each) for each in (main, *others)]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

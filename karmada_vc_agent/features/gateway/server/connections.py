@@ -29,10 +29,7 @@ _Next = h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]
 
 
 class MessageStream:
-    """Events of h11 to and from one connection; role: h11.SERVER or h11.CLIENT.
-
-    Raises h11.RemoteProtocolError for what is no HTTP, OSError where the connection broke.
-    """
+    """Events of one connection. Raises h11.RemoteProtocolError; OSError where it broke."""
 
     def __init__(
         self,
@@ -403,10 +400,7 @@ class Listener:
         return bound
 
     async def stop(self, grace_s: float, end_long: Callable[[], None]) -> None:
-        """Accept nothing more; let what is being answered end, then cut the rest.
-
-        end_long: ends watches in good order.
-        """
+        """Accept nothing more; let answers end, cut the rest. end_long: ends watches in order."""
         self._is_ending = True
         if self._server is not None:
             self._server.close()

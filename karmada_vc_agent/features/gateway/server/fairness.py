@@ -129,10 +129,7 @@ class Reservation:
 
     @asynccontextmanager
     async def lent_if_slow(self) -> AsyncIterator[None]:
-        """Wait for a client; others may have the place if that takes long.
-
-        Raises RefusalError: 429 where it is not to be had again.
-        """
+        """Wait for a client, lending the place if that is slow. Raises RefusalError: 429."""
         timer = asyncio.get_running_loop().call_later(self._budget.slow_s, self._lend)
         try:
             yield

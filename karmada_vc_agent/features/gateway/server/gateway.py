@@ -331,10 +331,7 @@ class Gateway:
         return partial(self._ask, cluster)
 
     async def _ask(self, cluster: str, path: str, obj: Any) -> Object:
-        """Create an object at the host, by connections of the virtual cluster that it is for.
-
-        Raises KubeError.
-        """
+        """Create an object by connections of its virtual cluster. Raises KubeError."""
         headers = [(b"accept", JSON.encode()), (b"content-type", JSON.encode())]
         request = HostRequest(cluster, "POST", path, headers, orjson.dumps(obj))
         try:
@@ -365,10 +362,7 @@ def _is_near_bound(view: ClusterView) -> bool:
 
 
 async def _to_its_end(planner: Planner, *request: Any) -> tuple[Plan, float]:
-    """Plan in a thread, which cannot be stopped: it holds its memory until it ends.
-
-    Returns the seconds that it computed, too.
-    """
+    """Plan in a thread, which cannot be stopped; return the seconds computed, too."""
 
     def timed() -> tuple[Plan, float]:
         began = time.thread_time()
