@@ -160,7 +160,6 @@ def _shared(config: AgentConfig, served: ServedApis | None) -> tuple[Kind, ...]:
 def _names(
     config: AgentConfig, clusters: Sequence[str], installed: PolicyOwner | None
 ) -> frozenset[str]:
-    """Return the names whose claims and marks are the agent's, former ones and ANY_CLUSTER too."""
     former = (name for vc in config.virtual_clusters for name in vc.former_names)
     names = {*clusters, *former, *(installed.clusters if installed else ())} - {
         admission.ANY_CLUSTER
@@ -317,7 +316,10 @@ def workload(agent: str, namespace: str, gateway_port: int = 0) -> list[Object]:
 
 
 async def remove_gateway(host: ApiClient, agent: str, namespace: str, changes: Changes) -> None:
-    """Remove a gateway, Pods first, and its callers' rights. Raises KubeError."""
+    """Remove an agent's gateway, Pods first, and its callers' rights. Raises KubeError.
+
+    `prune` removes its own rights; the agent removes what it created in claimed namespaces.
+    """
     if await find(host, f"/apis/{RBAC_API}/clusterrolebindings/{gateway_role(agent)}") is None:
         return
     made = [

@@ -418,8 +418,7 @@ async def connect(plan: JoinPlan) -> AsyncIterator[Hub]:
     """Connect to the hub. Raises KubeconfigError, CommandError, KubeError."""
     if plan.token:
         cluster = await discover_hub(plan.endpoint, plan.token, plan.ca_hashes)
-        server = str(cluster["server"])
-        credentials = server_credentials(cluster, {"token": plan.token}, server)
+        credentials = server_credentials(cluster, {"token": plan.token}, str(cluster["server"]))
     else:
         path = Path(plan.karmada_kubeconfig)
         credentials = read_kubeconfig(path, plan.karmada_context)

@@ -93,8 +93,7 @@ async def give_up_policies(host: ApiClient, leaving: Leaving, say: Say) -> None:
     with suppress(NotFoundError):
         await host.delete(f"{_RBAC_PATH}/clusterrolebindings/vc-agent:{leaving.agent}")
         say(f"host: agent {leaving.agent} has no virtual cluster left: removing all its rights")
-    served = await Discovery(host).refresh()
-    await remove_policies(host, served, leaving.agent, Changes(say))
+    await remove_policies(host, await Discovery(host).refresh(), leaving.agent, Changes(say))
 
 
 async def report_agent(leaving: Leaving, hub: ApiClient, host: ApiClient, say: Say) -> None:
@@ -319,7 +318,6 @@ async def _prune(leaving: Leaving, hub: ApiClient, host: ApiClient) -> int:
 
 
 async def _prune_namespaces(leaving: Leaving, hub: ApiClient, cleaner: HostCleaner) -> int:
-    """Delete or release claimed namespaces that no Work needs, unless others have objects there."""
 
     async def orphaned() -> dict[str, Object]:
         works = await steps.works_of(hub, cleaner.cluster)

@@ -499,7 +499,10 @@ _POLICIES_PATH = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
 
 
 def check_ours(cluster: Object | None, leaving: Leaving, host_uid: str) -> None:
-    """Reject a Cluster of another host or agent. host_uid: "" = unknown. Raises CommandError."""
+    """Reject a Cluster that this host did not register, or that another agent serves.
+
+    host_uid: empty = unknown; then only Push Clusters are detected. Raises CommandError.
+    """
     if cluster is None:
         return
     own_id, is_pull = dig(cluster, "spec", "id"), dig(cluster, "spec", "syncMode") == "Pull"

@@ -219,7 +219,6 @@ def _pod_specs(obj: Object, parsed: ParsedRequest) -> Any:
 
 
 def _without_nulls(manifest: Object) -> tuple[Object, dict[str, Object]]:
-    """Return a manifest without what it deletes of labels and annotations, and that."""
     metadata: Object = dict(manifest["metadata"])
     nulls: dict[str, Object] = {}
     for field in _MAPS:

@@ -60,8 +60,7 @@ def decode_protobuf(body: bytes) -> Object:
     message = _fields().kinds.get(kind if kind == _OPTIONS else f"{api_version}/{kind}")
     if message is None:
         raise unsupported_body(f"{kind} in {api_version} is not listed in protobuf")
-    fields = _message(_one(unknown, 2, b""), message, 0)
-    return {"apiVersion": api_version, "kind": kind, **fields}
+    return {"apiVersion": api_version, "kind": kind, **_message(_one(unknown, 2, b""), message, 0)}
 
 
 def _message(data: bytes, name: str, depth: int) -> Object:
@@ -273,8 +272,7 @@ class PartialDecoder:
             return self._object(raw)
         envelope, field, entries = _split(raw)
         decode = self._row if field == "rows" else self._object
-        some = [_read(decode, _read(_MAP.decode, entry)) for entry in entries]
-        return {**envelope, field: some}
+        return {**envelope, field: [_read(decode, _read(_MAP.decode, entry)) for entry in entries]}
 
     def _row(self, row: Object) -> Object:
         for key, raw in row.items():

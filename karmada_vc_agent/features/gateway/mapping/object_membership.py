@@ -120,7 +120,8 @@ class ObjectReader:
         text = text.replace(self._prefix, "").replace(CONVERTED_PREFIX, "")
         text = _IDENTITY.sub(self._identity, text)
         text = _ACCOUNT.sub(self._account, text)
-        return _NAMESPACE_NAME.sub(self._hide, text)
+        is_others = self.view.is_others
+        return _NAMESPACE_NAME.sub(lambda match: HIDDEN if is_others(match[0]) else match[0], text)
 
     def text_in(self, obj: Any, field: str) -> None:
         """Map a field with a text, in place, where it is there."""
@@ -143,9 +144,6 @@ class ObjectReader:
 
     def _account(self, match: re.Match[str]) -> str:
         return match[0] if match[1] in self.names.claims else _NEIGHBOUR
-
-    def _hide(self, match: re.Match[str]) -> str:
-        return HIDDEN if self.view.is_others(match[0]) else match[0]
 
 
 def reach_of(info: KindInfo, view: View) -> Parts | None:

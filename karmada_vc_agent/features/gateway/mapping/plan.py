@@ -385,8 +385,7 @@ def _renamed(parsed: ParsedRequest) -> Forward:
     host_name = parsed.view.context().names().host_name
     own = f"{vocabulary.CLUSTER_LABEL}={parsed.view.name},!{vocabulary.GATEWAY_LABEL}"
     name = host_name(parsed.name) if parsed.name else ""
-    selected = _selected(parsed, own, {NAME_FIELD: host_name})
-    return _read(selected, object_membership.LABELLED, name)
+    return _read(_selected(parsed, own, {NAME_FIELD: host_name}), object_membership.LABELLED, name)
 
 
 def _bindings(parsed: ParsedRequest) -> Forward:
@@ -418,8 +417,7 @@ def _volumes(parsed: ParsedRequest) -> Forward:
         query = query.with_values(fieldSelector=others or None)
     if "as=Table" in parsed.accept:
         query = query.with_values(**{_INCLUDE: _WHOLE})
-    members = object_membership.volume_membership(tuple(names))
-    response = responses.response_to(parsed, members)
+    response = responses.response_to(parsed, object_membership.volume_membership(tuple(names)))
     parsed = replace(parsed, query=query)
     own = responses.forward(parsed, parsed.path, response, authorize=parsed.attributes)
     if parsed.is_list:

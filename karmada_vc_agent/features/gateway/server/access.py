@@ -83,8 +83,7 @@ class Authentication:
         else:
             kind, account = OPERATOR_KIND, await self._operator(head)
         impersonation = impersonation_of(head.headers)
-        roles = self._state.impersonators_of(head.cluster)
-        denial = identity.denial_of(impersonation, kind, roles)
+        denial = identity.denial_of(impersonation, kind, self._state.impersonators_of(head.cluster))
         if denial is not None:
             raise RefusalError(403, denial, counted="impersonation")
         vc = self._state.virtual_clusters.get(head.cluster)

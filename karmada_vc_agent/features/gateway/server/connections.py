@@ -392,8 +392,7 @@ class Listener:
 
     async def start(self, host: str | None, port: int) -> int:
         """Listen; return the port. Raises OSError."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
+        self._server = await asyncio.get_running_loop().create_server(
             lambda: Door(self._enter), host, port, backlog=BACKLOG
         )
         bound: int = self._server.sockets[0].getsockname()[1]
