@@ -344,7 +344,6 @@ def _clusters(entries: tuple[str, ...], prefix: str) -> list[str]:
 
 
 def _matches(patterns: tuple[str, ...]) -> str:
-    """Return whether k matches one of these patterns of a shell."""
     wild = {"*": ".*", "?": "."}
     texts = [
         "".join(wild.get(each) or re.escape(each) for each in pattern)

@@ -58,7 +58,10 @@ def granted(files: Iterable[tuple[str, Values]]) -> tuple[list[Object], Reasons]
                     del head["rules"]
                 role = made.setdefault(key, head)
                 for rule, reason in zip(template.get("rules", ()), why, strict=True):
-                    rules = [_with_names(each) for each in _items(rule, values)]
+                    rules = [
+                        {key: v for key, v in each.items() if key != "resourceNames" or v}
+                        for each in _items(rule, values)
+                    ]
                     role["rules"] = [*role.get("rules", ()), *rules]
                     reasons.setdefault(key, []).extend([reason] * len(rules))
     return list(made.values()), reasons
@@ -95,7 +98,6 @@ def _texts(path: str) -> list[str]:
 
 
 def _comments(text: str) -> list[str]:
-    """Return the comment above each item of `rules`, which are the last field."""
     reasons: list[str] = []
     comment: list[str] = []
     for line in text.partition("\nrules:\n")[2].splitlines():
@@ -179,10 +181,6 @@ def _value(name: str, values: Values) -> Any:
     if value is None:
         raise _AbsentError
     return list(value) if isinstance(value, tuple) else value
-
-
-def _with_names(rule: Object) -> Object:
-    return {field: value for field, value in rule.items() if field != "resourceNames" or value}
 
 
 def _without_unused(obj: Object) -> Object:

@@ -101,7 +101,6 @@ async def explained(hub: ApiClient, host: ApiClient, target: tuple[str, ...]) ->
 async def _on_host(
     host: ApiClient, cluster: str, parts: Sequence[str], manifests: Collection[Object]
 ) -> list[Object]:
-    """Return the objects of manifests, or else of the target, and where each is on the host."""
     served = await Discovery(host).refresh()
     selector = f"{CLUSTER_LABEL}={cluster}"
     claimed = (await host.get("/api/v1/namespaces", {"labelSelector": selector})).get("items") or ()
@@ -151,7 +150,6 @@ def _is_named(text: str, kind: str) -> bool:
 
 
 def _virtual_name(kind: str, item: Object, virtual: dict[str, str]) -> _Name:
-    """Return the name that tenants use. virtual: host namespaces -> virtual ones."""
     metadata = item["metadata"]
     namespace, name = metadata.get("namespace") or "", metadata["name"]
     if kind == "Namespace":
@@ -169,7 +167,6 @@ def status_written(work: Object) -> str | None:
 
 
 def _is_of(parts: Sequence[str], manifest: Object) -> bool:
-    """Return whether a manifest is of the target: a Work, or kind, namespace and name."""
     key = key_of(manifest)
     if len(parts) == 1:
         return True

@@ -218,7 +218,6 @@ def _read(kind: Any, given: Any) -> Any:
 
 
 def _located(message: str, raw: Any, struct: Any, source: str) -> ConfigError:
-    """Turn a message of msgspec into a ConfigError with the path of the setting."""
     place = _PLACE.fullmatch(message)
     problem, is_key, steps = place.groups() if place else (message, None, "")
     path, value, kind = "", raw, struct
@@ -264,7 +263,6 @@ def _wrong_type(expected: str, value: Any) -> str:
 
 
 def _meant(field: str, kind: Any) -> str:
-    """Suggest what an unknown field may have meant, or ""."""
     keys = [setting.key for setting in settings_of(kind)] if struct_of(kind) else []
     if "matchLabels" in keys and "match" not in field:
         return f"; write labels as nodeSelector: {{matchLabels: {{{field}: ...}}}}"

@@ -87,7 +87,6 @@ def differences(old: Object, new: Object) -> list[str]:
 
 
 def _texts(value: Any) -> list[str]:
-    """Return a line for each item of a list and each line of a text."""
     if isinstance(value, str) and "\n" in value:
         return value.splitlines()
     if isinstance(value, list) and value:
@@ -168,7 +167,6 @@ async def _plan(
 
 
 def _tuned(conflict: ConflictError, forced: Collection[str]) -> frozenset[str]:
-    """Return the fields that another writer set and may keep."""
     return frozenset(
         field
         for field, message in conflict.fields

@@ -143,7 +143,6 @@ def host_rights(
 
 
 def _shared(config: AgentConfig, served: ServedApis | None) -> tuple[Kind, ...]:
-    """Return the cluster-scoped kinds that Works may contain, without ClusterRole."""
     configured = configured_kinds(config.cluster_scoped_kinds)
     shared = {
         (kind.group, vocabulary.plural(kind))
@@ -161,7 +160,6 @@ def _shared(config: AgentConfig, served: ServedApis | None) -> tuple[Kind, ...]:
 def _names(
     config: AgentConfig, clusters: Sequence[str], installed: PolicyOwner | None
 ) -> frozenset[str]:
-    """Return the names whose claims and marks are the agent's, former ones and ANY_CLUSTER too."""
     former = (name for vc in config.virtual_clusters for name in vc.former_names)
     names = {*clusters, *former, *(installed.clusters if installed else ())} - {
         admission.ANY_CLUSTER

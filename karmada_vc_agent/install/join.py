@@ -95,18 +95,14 @@ async def write_manifests(
 
 
 async def rights_for(plan: JoinPlan, host: ApiClient) -> tuple[HostRights, ServedApis]:
-    """Return what is to exist on this host, and what it serves.
-
-    Raises ConfigError where nothing would confine the agent, and as `check_profile`.
-    """
+    """Return what is to exist. Raises ConfigError if nothing confines, and as `check_profile`."""
     served, installed = await read_host(host, plan.access.agent)
     is_served, version = VALIDATING in served_versions(served), await server_version(host)
     if plan.applies and plan.config.install_policies and not (is_served or plan.unconfined):
         raise ConfigError("host", "", versions.unconfined(version))
     join_hub.warn(versions.not_measured(version))
     await check_profile(host, plan.access.agent, plan.config.tenancy)
-    described = await described_on_host(host, plan.config)
-    return plan.rights(served, installed, described), served
+    return plan.rights(served, installed, await described_on_host(host, plan.config)), served
 
 
 async def _text(plan: JoinPlan, side: str, kubeconfig: str, host: ApiClient | None) -> str:

@@ -231,10 +231,7 @@ def verified_kubeconfig(cluster_info: Object, token: str) -> str:
 
 
 def trusted_server(cluster_info: Object, token: str, ca_hashes: tuple[str, ...]) -> Object:
-    """Return the cluster entry of a verified cluster-info. Raises CommandError.
-
-    ca_hashes: of which one must match the hub's authority; empty = rely on the signature alone.
-    """
+    """Return the cluster entry; ca_hashes: () = the signature is enough. Raises CommandError."""
     try:
         content: Any = yaml.safe_load(verified_kubeconfig(cluster_info, token))
         cluster = dig(content, "clusters", 0, "cluster")
@@ -421,8 +418,7 @@ async def connect(plan: JoinPlan) -> AsyncIterator[Hub]:
     """Connect to the hub. Raises KubeconfigError, CommandError, KubeError."""
     if plan.token:
         cluster = await discover_hub(plan.endpoint, plan.token, plan.ca_hashes)
-        server = str(cluster["server"])
-        credentials = server_credentials(cluster, {"token": plan.token}, server)
+        credentials = server_credentials(cluster, {"token": plan.token}, str(cluster["server"]))
     else:
         path = Path(plan.karmada_kubeconfig)
         credentials = read_kubeconfig(path, plan.karmada_context)

@@ -59,10 +59,7 @@ _OF_KUBERNETES = frozenset(("default", "kube-system", "kube-public", "kube-node-
 async def check_last(
     leaving: Leaving, hub: ApiClient | None, host: ApiClient | None, host_uid: str
 ) -> None:
-    """Refuse to remove an agent of another host, or with other virtual clusters.
-
-    hub, host: None = it does not answer, here and below. Raises CommandError, KubeError.
-    """
+    """Refuse a wrong agent; hub, host: None = no answer. Raises CommandError, KubeError."""
     role = await hub_role(hub, leaving.agent) if hub is not None else {}
     marked = annotations_of(role).get(HOST_ANNOTATION, "")
     if host_uid and marked and marked != host_id(host_uid):
@@ -96,8 +93,7 @@ async def give_up_policies(host: ApiClient, leaving: Leaving, say: Say) -> None:
     with suppress(NotFoundError):
         await host.delete(f"{_RBAC_PATH}/clusterrolebindings/vc-agent:{leaving.agent}")
         say(f"host: agent {leaving.agent} has no virtual cluster left: removing all its rights")
-    served = await Discovery(host).refresh()
-    await remove_policies(host, served, leaving.agent, Changes(say))
+    await remove_policies(host, await Discovery(host).refresh(), leaving.agent, Changes(say))
 
 
 async def report_agent(leaving: Leaving, hub: ApiClient, host: ApiClient, say: Say) -> None:
@@ -146,7 +142,6 @@ async def _purge_host(leaving: Leaving, host: ApiClient, say: Say) -> None:
 
 
 async def _delete_common_roles(host: ApiClient, say: Say) -> None:
-    """Delete the ClusterRoles that agents share, unless a binding refers to them."""
     bindings = [each for kind in BINDINGS for each in await rbac_objects(host, kind)]
     bound = {
         each["roleRef"]["name"]: each["metadata"]
@@ -240,7 +235,6 @@ async def _check(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None
 
 
 async def _leave(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None) -> None:
-    """Remove the virtual cluster from hub and host; None = it does not answer."""
     name = leaving.cluster
     lead = steps.leading(hub, host, leaving, _say) if host else nullcontext(False)
     async with lead as is_served:
@@ -324,7 +318,6 @@ async def _prune(leaving: Leaving, hub: ApiClient, host: ApiClient) -> int:
 
 
 async def _prune_namespaces(leaving: Leaving, hub: ApiClient, cleaner: HostCleaner) -> int:
-    """Delete or release claimed namespaces that no Work needs, unless others have objects there."""
 
     async def orphaned() -> dict[str, Object]:
         works = await steps.works_of(hub, cleaner.cluster)

@@ -175,7 +175,6 @@ async def leading(
 
 
 async def _lead(host: ApiClient, leaving: Leaving) -> tuple[str, str]:
-    """Return the holder of the leader Lease, and when it was renewed."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{leaving.namespace}/leases/{leaving.agent}"
     spec = dig(await find(host, path), "spec") or {}
     return str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")
@@ -405,10 +404,7 @@ class HostCleaner:
         await self._change(resource, listed, listed, self._host.delete_same)
 
     async def release(self, resource: Resource, listed: Object) -> None:
-        """Remove our and Karmada's marks from an object, and keep it. Raises KubeError.
-
-        Raises RetryError if it binds a role that grants more than virtual clusters may.
-        """
+        """Remove marks and keep it. Raises KubeError; RetryError if it binds too strong a role."""
 
         async def bare(path: str, live: Object) -> None:
             write = partial(self._host.replace, path, without_claims(live))
@@ -482,10 +478,7 @@ async def claimed(host: ApiClient, selector: str) -> list[tuple[Object, Claim]]:
 
 
 async def obstacle_in(host: ApiClient, namespace: str, cluster: str, text: str) -> str:
-    """Return why a namespace is not to be deleted: it has objects of others than `cluster`.
-
-    text: to be filled with kind and name of the first of them.
-    """
+    """Return why a namespace is not to be deleted. text: takes kind and name of the first."""
     served = await Discovery(host).refresh()
     if not served.is_complete:
         return "not all kinds of the host can be listed now"

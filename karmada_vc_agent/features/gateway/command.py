@@ -66,8 +66,6 @@ QPS, BURST = 50.0, 100
 
 
 class _GatewayProcess:
-    """Serves the virtual clusters of one agent until it is stopped."""
-
     def __init__(
         self,
         config: AgentConfig,

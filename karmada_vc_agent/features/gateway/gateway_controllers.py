@@ -206,7 +206,6 @@ class ClusterAccess:
         await self._patch(cluster, {"metadata": {"annotations": {GATEWAY_LABEL: None}}})
 
     async def _patch(self, cluster: Object, patch: Object) -> Object:
-        """Write to a Cluster; return it as it is then."""
         if not patch.get("spec") and not patch.get("metadata"):
             return cluster
         name, version = cluster["metadata"]["name"], version_of(cluster)
@@ -241,10 +240,7 @@ class ClusterAccess:
         return self._settings.enabled
 
     async def prepare(self, vc: VirtualCluster) -> ProbedEndpoint:
-        """Do all that precedes the Cluster; return its endpoint.
-
-        Raises RetryError, KubeError, RefusedError.
-        """
+        """Do all that precedes the Cluster. Raises RetryError, KubeError, RefusedError."""
         settings = self._settings
         try:
             authorities = Path(settings.ca_file).read_bytes()  # noqa: ASYNC240 - it is small
@@ -283,7 +279,6 @@ class ClusterAccess:
         return {"metadata": {"annotations": _MARK}, "spec": self._fields(vc.name)}
 
     def _fields(self, cluster: str, *, is_published: bool = False) -> Object:
-        """Return the fields that come with the Cluster, or those that publish the endpoint."""
         fields: Object = {"impersonatorSecretRef": _reference(cluster, "impersonator")}
         if is_published:
             fields |= {
@@ -307,7 +302,6 @@ class ClusterAccess:
         await self._works.namespace_writer.release(vc, ANCHOR_NAMESPACE, preserve=False)
 
     async def _identities(self, vc: VirtualCluster) -> Object:
-        """Return the desired ClusterRole of those whom the gateway may impersonate."""
         absorbed = await self._live_roles.get(ROLES, "", absorbed_name(vc.name_on_host))
         settings = self._common.settings
         names = Names(
@@ -363,7 +357,6 @@ def _name_of(cluster: Object) -> str:
 
 
 def _cluster_of_role(role: Object) -> str:
-    """Return the virtual cluster of a ClusterRole, which may say who is to be impersonated."""
     is_role = gvk_of(role).group_kind == vocabulary.CLUSTER_ROLE
     return labels_of(role).get(CLUSTER_LABEL, "") if is_role else ""
 

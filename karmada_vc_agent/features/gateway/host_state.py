@@ -173,10 +173,7 @@ class HostState:
         return claimed or host_namespace(template, ANCHOR_NAMESPACE, vc.name_on_host)
 
     async def read_namespace(self, name: str) -> bool:
-        """Read a namespace that the watch has not reported; return whether it exists (G-41).
-
-        Raises KubeError.
-        """
+        """Return whether a namespace that no watch reported exists (G-41). Raises KubeError."""
         try:
             namespace = await self._host.get(f"{NAMESPACES_PATH}/{quote(name, safe='')}")
         except NotFoundError:

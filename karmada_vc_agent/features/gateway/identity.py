@@ -105,7 +105,6 @@ def denial_of(impersonation: Impersonation, kind: str, roles: Iterable[Object]) 
 
 
 def _is_allowed(rules: list[Object], resource: str, name: str) -> bool:
-    """Whether a rule names it."""
     required = {"verbs": "impersonate", "apiGroups": "", "resources": resource}
     return any(
         all(not {value, "*"}.isdisjoint(_texts(rule, field)) for field, value in required.items())

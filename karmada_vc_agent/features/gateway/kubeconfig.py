@@ -98,8 +98,7 @@ def kubeconfig(**options: Any) -> None:
         server = options["server"] or config.gateway.endpoint(cluster)
         host = find_credentials(options["kubeconfig"] or config.kubeconfig, in_cluster_first=True)
         token = asyncio.run(_new_token(host, agent, cluster, options["account"], lasts_s))
-        text = _text(cluster, server, authority, options["account"], token)
-        _write(text, options["output"])
+        _write(_text(cluster, server, authority, options["account"], token), options["output"])
 
 
 async def _new_token(

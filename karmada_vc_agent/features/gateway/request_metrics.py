@@ -102,8 +102,7 @@ class RequestMeter:
         if record.rejected:
             counters[_REJECTED].labels(cluster, record.rejected).inc()
         if not record.is_long and not record.rejected:
-            times = self._metrics.timers[_TIME]
-            times.labels(cluster, verb).observe(record.took_s)
+            self._metrics.timers[_TIME].labels(cluster, verb).observe(record.took_s)
 
     def forget(self, cluster: str) -> None:
         """Drop the counters of a virtual cluster that is no longer served."""

@@ -179,10 +179,7 @@ class GatewayTokens:
         return tokens["access"]
 
     async def revoke(self, cluster: str) -> None:
-        """Make all tokens of a virtual cluster invalid, then delete them on the hub (G-4).
-
-        Raises KubeError.
-        """
+        """Make all tokens invalid, then delete them on the hub (G-4). Raises KubeError."""
         try:
             secret = await self._host.get(self._path)
         except NotFoundError:

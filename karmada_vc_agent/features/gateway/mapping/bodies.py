@@ -37,9 +37,6 @@ _SECRET = GroupVersionKind("", "v1", "Secret")
 _NODE_SELECTOR, _NODE_NAME = "nodeSelector", "nodeName"
 
 
-# --- reading and writing ----------------------------------------------------------------
-
-
 def decode(body: bytes, content_type: str) -> Any:
     """Return the value of a body in JSON or protobuf. Raises RefusalError: 400, 415."""
     name = cluster_view.media_type_of(content_type)
@@ -73,14 +70,8 @@ def encode(value: Any) -> bytes:
         raise refusals.bad_request(f"the body cannot be sent on: {error}") from error
 
 
-# --- whole objects ----------------------------------------------------------------------
-
-
 def whole(body: Object, parsed: ParsedRequest, *, is_update: bool = False) -> Object:
-    """Return the host object for a created, replaced or applied one.
-
-    is_update: the object exists, so what its controllers set is kept. Raises RefusalError.
-    """
+    """Return the host object; an update keeps what controllers set. Raises RefusalError."""
     manifest = _manifest(body, parsed)
     spec = manifest.get("spec")
     node = None
@@ -185,14 +176,8 @@ def _work_of(manifest: Object, cluster: str) -> str:
     return f"{namespace}/{name}"
 
 
-# --- parts of objects -------------------------------------------------------------------
-
-
 def part(body: Object, parsed: ParsedRequest) -> Object:
-    """Return the merge or strategic merge patch for the host.
-
-    A value that is null deletes, and passes. Raises RefusalError.
-    """
+    """Return the patch for the host; null deletes, and passes. Raises RefusalError."""
     _refuse_parts_of_destinations(body, parsed)
     manifest, nulls = _without_nulls(_manifest(body, parsed))
     had = {spec.path: frozenset(spec.spec) for spec in _pod_specs(manifest, parsed)}
@@ -223,10 +208,7 @@ def _refuse_parts_of_destinations(body: Object, parsed: ParsedRequest) -> None:
 
 
 def _keep_touched(spec: Object, had: frozenset[str]) -> None:
-    """Take off, in place, what was added to a pod spec but for its placement.
-
-    Lists of a patch replace those that are there: tolerations, search domains.
-    """
+    """Take additions off a pod spec but for placement: lists of a patch replace lists there."""
     placed = {_NODE_SELECTOR, "affinity"} if _NODE_NAME in had else {_NODE_SELECTOR}
     for key in spec.keys() - had - placed:
         del spec[key]
@@ -237,7 +219,6 @@ def _pod_specs(obj: Object, parsed: ParsedRequest) -> Any:
 
 
 def _without_nulls(manifest: Object) -> tuple[Object, dict[str, Object]]:
-    """Return a manifest without what it deletes of labels and annotations, and that."""
     metadata: Object = dict(manifest["metadata"])
     nulls: dict[str, Object] = {}
     for field in _MAPS:
@@ -317,10 +298,7 @@ _RBAC_ENTRIES = ("rules", "subjects", "roleRef")
 
 
 def _json_patch(sent: Any, parsed: ParsedRequest) -> tuple[str, Any]:
-    """Return a JSON patch as the merge patch that does the same, else operation by operation.
-
-    Raises RefusalError: 400; 422 for what is not as it would be in a whole object.
-    """
+    """Return a JSON patch as merge patch or operations. Raises RefusalError: 400, 422."""
     operations: list[Any] = sent if isinstance(sent, list) else [None]
     for operation in operations:
         path = dig(operation, "path")
@@ -357,7 +335,6 @@ def _as_merge_patch(operations: list[Object]) -> Object | None:
 
 
 def _operation(operation: Object, parsed: ParsedRequest) -> Object:
-    """Return one operation for the host, its value translated alone, at its place."""
     kind, path = operation.get("op"), operation["path"]
     steps, patched = _steps(path), {"op": kind, "path": path}
     if kind not in ("add", "replace", "remove", "test"):

@@ -171,9 +171,6 @@ class Query(Struct, frozen=True):
         return structs.replace(self, pairs=tuple(pairs))
 
 
-# --- selectors --------------------------------------------------------------------------
-
-
 class FieldTerm(Struct, frozen=True):
     """One term of a fieldSelector; value: without escapes."""
 
@@ -186,7 +183,6 @@ class FieldTerm(Struct, frozen=True):
         return (self.value == value) is (self.operator != "!=")
 
     def __str__(self) -> str:
-        """Return the term as in a query before encoding."""
         value = re.sub(r"([\\,=])", r"\\\1", self.value)
         return f"{self.key}{self.operator}{value}"
 
@@ -232,7 +228,6 @@ class _MediaType(NamedTuple):
     parameters: dict[str, str]
 
     def __str__(self) -> str:
-        """Return it as in a header."""
         return ";".join((self.name, *(f"{key}={value}" for key, value in self.parameters.items())))
 
 

@@ -49,10 +49,7 @@ def _fields() -> _Fields:
 
 
 def decode_protobuf(body: bytes) -> Object:
-    """Return an object as JSON would have it.
-
-    Raises RefusalError: 400; 415 for a kind or field that is not listed.
-    """
+    """Return an object as in JSON. Raises RefusalError: 400; 415 for what is not listed."""
     if not body.startswith(_MAGIC):
         raise _malformed("it does not begin as objects of Kubernetes do")
     unknown = _wire(body[len(_MAGIC) :], 4)
@@ -63,11 +60,7 @@ def decode_protobuf(body: bytes) -> Object:
     message = _fields().kinds.get(kind if kind == _OPTIONS else f"{api_version}/{kind}")
     if message is None:
         raise unsupported_body(f"{kind} in {api_version} is not listed in protobuf")
-    fields = _message(_one(unknown, 2, b""), message, 0)
-    return {"apiVersion": api_version, "kind": kind, **fields}
-
-
-# --- messages -----------------------------------------------------------------------------
+    return {"apiVersion": api_version, "kind": kind, **_message(_one(unknown, 2, b""), message, 0)}
 
 
 def _message(data: bytes, name: str, depth: int) -> Object:
@@ -112,9 +105,6 @@ def _value(data: Any, code: str, depth: int) -> Any:
     if code[0] == _WRAPPED:
         return [_value(each, code[1:], depth) for each in _wire(data, 1).get(1, ())]
     return _message(data, code, depth + 1)
-
-
-# --- values -------------------------------------------------------------------------------
 
 
 def _signed(number: int) -> int:
@@ -170,14 +160,8 @@ _TEXTS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-# --- the wire -----------------------------------------------------------------------------
-
-
 def _wire(data: Any, most: int | None = None) -> Wire:
-    """Return the values of each number, in its order. most: the largest that is read here.
-
-    Raises RefusalError.
-    """
+    """Return the values of each number. most: the largest read here. Raises RefusalError."""
     if not isinstance(data, bytes):
         raise _malformed("a message has another type")
     values: Wire = {}
@@ -210,7 +194,6 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _one(wire: Wire, number: int, default: Any) -> Any:
-    """Return the one value under a number, which has the type of the default."""
     values = wire.get(number, [default])
     if len(values) > 1 or type(values[0]) is not type(default):
         raise _malformed("a field is there twice, or has another type")
@@ -260,10 +243,7 @@ class PartialDecoder:
         return _read(self._event, line)
 
     def encoded(self, mapped: Any) -> bytes:
-        """Return the JSON of what was decoded, or of a part of it.
-
-        Raises TooDeepError if anything nested too deep is in it.
-        """
+        """Return the JSON of what was decoded, or a part. Raises TooDeepError."""
         content = _ENCODER.encode(mapped)
         if self._mark and self._mark in content:
             raise TooDeepError(f"an object nests deeper than {LEVELS} levels")
@@ -292,8 +272,7 @@ class PartialDecoder:
             return self._object(raw)
         envelope, field, entries = _split(raw)
         decode = self._row if field == "rows" else self._object
-        some = [_read(decode, _read(_MAP.decode, entry)) for entry in entries]
-        return {**envelope, field: some}
+        return {**envelope, field: [_read(decode, _read(_MAP.decode, entry)) for entry in entries]}
 
     def _row(self, row: Object) -> Object:
         for key, raw in row.items():
@@ -345,7 +324,6 @@ def _split(raw: Object) -> tuple[Object, str, list[Raw]]:
 
 
 def _is_table(obj: Object) -> bool:
-    """Whether an object that is not decoded is a Table."""
     return obj.get("kind") == _TABLE and _begins(obj.get("apiVersion", _TABLE), _OF_TABLES)
 
 

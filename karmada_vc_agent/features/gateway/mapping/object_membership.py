@@ -109,10 +109,7 @@ class ObjectReader:
         self.virtual_name = cache(partial(virtual_namespace, view))
 
     def restore(self, obj: Object, namespace: str = "") -> None:
-        """Restore an object, its metadata alone, or an object of a subresource.
-
-        namespace: the virtual one, or the virtual name of a Namespace.
-        """
+        """Restore an object. namespace: the virtual one, or the virtual name of a Namespace."""
         self._restorer.restore(obj, self.info.gvk, namespace)
         for field in _TEXTS.get(self.info.gvk.group_kind, ()):
             self.text_in(obj, field)
@@ -123,7 +120,8 @@ class ObjectReader:
         text = text.replace(self._prefix, "").replace(CONVERTED_PREFIX, "")
         text = _IDENTITY.sub(self._identity, text)
         text = _ACCOUNT.sub(self._account, text)
-        return _NAMESPACE_NAME.sub(self._hide, text)
+        is_others = self.view.is_others
+        return _NAMESPACE_NAME.sub(lambda match: HIDDEN if is_others(match[0]) else match[0], text)
 
     def text_in(self, obj: Any, field: str) -> None:
         """Map a field with a text, in place, where it is there."""
@@ -145,11 +143,7 @@ class ObjectReader:
         return "system:authenticated" if is_own else _NEIGHBOUR
 
     def _account(self, match: re.Match[str]) -> str:
-        """Hide the accounts of others, such as the gateway's own."""
         return match[0] if match[1] in self.names.claims else _NEIGHBOUR
-
-    def _hide(self, match: re.Match[str]) -> str:
-        return HIDDEN if self.view.is_others(match[0]) else match[0]
 
 
 def reach_of(info: KindInfo, view: View) -> Parts | None:
@@ -190,10 +184,7 @@ def _name_of(obj: Object) -> str:
 
 
 def in_namespaces(only: str = "") -> ObjectFilter:
-    """Return that of objects in namespaces of the virtual cluster.
-
-    only: the virtual namespace of the request; "": all but the anchor (G-42).
-    """
+    """Return that of objects in namespaces. only: the virtual one; "": all but anchor (G-42)."""
 
     def take(obj: Object, reader: ObjectReader) -> bool:
         host = _namespace_of(obj)

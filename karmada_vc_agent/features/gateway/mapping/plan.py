@@ -82,10 +82,7 @@ def right_to_namespaces(verb: str, name: str) -> Attributes:
 
 
 def name_of(body: Object, parsed: ParsedRequest) -> str:
-    """Return the virtual name of a Namespace that is created; a generated one is made.
-
-    Raises RefusalError.
-    """
+    """Return the virtual name of a new Namespace, or generate it. Raises RefusalError."""
     metadata = dig(body, "metadata")
     name, prefix = (dig(metadata, each) for each in ("name", "generateName"))
     if parsed.name:
@@ -156,10 +153,7 @@ def _merged(body: Object, live: Object, parsed: ParsedRequest) -> Written:
 
 
 def _applied(body: Object, live: Object, parsed: ParsedRequest) -> Written:
-    """Return a server-side apply to a Namespace that is there.
-
-    It has the marks, too: what a manager applied before and leaves out now is removed.
-    """
+    """Return an apply to a Namespace, with marks: those that a manager leaves out are removed."""
     written, dropped = _merged(body, live, parsed)
     marks = _marks(parsed)["metadata"]
     metadata = written.setdefault("metadata", {})
@@ -185,14 +179,10 @@ def kept_because(live: Object, name: str) -> str:
 
 
 def _marks(parsed: ParsedRequest) -> Object:
-    """Return the host Namespace with nothing but what makes it one of the virtual cluster."""
     context = parsed.view.context()
     marks = claimed_namespace(context.vc, VirtualNamespace(parsed.name), context.settings)
     marks["metadata"]["annotations"][vocabulary.BY_GATEWAY_ANNOTATION] = "true"
     return marks
-
-
-# --- what is the tenant's -------------------------------------------------------------------
 
 
 def _is_tenants(key: str, parsed: ParsedRequest) -> bool:
@@ -223,13 +213,9 @@ def _tenants(
 
 
 def _put(obj: Object, key: str, value: Object) -> None:
-    """Set a map, or remove it where it would be empty."""
     obj.pop(key, None)
     if value:
         obj[key] = value
-
-
-# --- what is refused ------------------------------------------------------------------------
 
 
 def _check_name(body: Object, parsed: ParsedRequest) -> None:
@@ -372,13 +358,11 @@ def plan_cluster_scoped(parsed: ParsedRequest, scope: KindScope) -> Forward:
 
 
 def _read(parsed: ParsedRequest, members: ObjectFilter, name: str = "") -> Forward:
-    """Return a request with the client's own rights; name: of the object on the host."""
     path = structs.replace(parsed.path, name=name) if name else parsed.path
     return responses.forward(parsed, path, responses.response_to(parsed, members))
 
 
 def _selected(parsed: ParsedRequest, selector: str, fields: Mapping[str, MapName]) -> ParsedRequest:
-    """Return a request with its names mapped, and a list narrowed to what is selected."""
     query = responses.map_selectors(parsed.query, parsed.view, fields) if fields else parsed.query
     if parsed.is_list:
         query = responses.with_label(query, selector)
@@ -401,8 +385,7 @@ def _renamed(parsed: ParsedRequest) -> Forward:
     host_name = parsed.view.context().names().host_name
     own = f"{vocabulary.CLUSTER_LABEL}={parsed.view.name},!{vocabulary.GATEWAY_LABEL}"
     name = host_name(parsed.name) if parsed.name else ""
-    selected = _selected(parsed, own, {NAME_FIELD: host_name})
-    return _read(selected, object_membership.LABELLED, name)
+    return _read(_selected(parsed, own, {NAME_FIELD: host_name}), object_membership.LABELLED, name)
 
 
 def _bindings(parsed: ParsedRequest) -> Forward:
@@ -420,9 +403,6 @@ def _bindings(parsed: ParsedRequest) -> Forward:
     return responses.forward(replace(parsed, query=query), path, response)
 
 
-# --- volumes ----------------------------------------------------------------------------
-
-
 def _volumes(parsed: ParsedRequest) -> Forward:
     """Read whole volumes as the gateway: their claim decides, and whose their name is."""
     # Of a Table, too; the API server makes metadata alone of no claim.
@@ -437,8 +417,7 @@ def _volumes(parsed: ParsedRequest) -> Forward:
         query = query.with_values(fieldSelector=others or None)
     if "as=Table" in parsed.accept:
         query = query.with_values(**{_INCLUDE: _WHOLE})
-    members = object_membership.volume_membership(tuple(names))
-    response = responses.response_to(parsed, members)
+    response = responses.response_to(parsed, object_membership.volume_membership(tuple(names)))
     parsed = replace(parsed, query=query)
     own = responses.forward(parsed, parsed.path, response, authorize=parsed.attributes)
     if parsed.is_list:
@@ -446,9 +425,6 @@ def _volumes(parsed: ParsedRequest) -> Forward:
     host_name = parsed.view.context().names().host_name(parsed.name)
     path = structs.replace(parsed.path, name=host_name)
     return structs.replace(own, path=path.encoded(), otherwise=own)
-
-
-# --- namespaces -------------------------------------------------------------------------
 
 
 def _namespaces(parsed: ParsedRequest) -> Forward:
@@ -679,7 +655,6 @@ def _is_shown(listed: Object, view: View) -> bool:
 
 
 def _shown(group: str, version: str, served: Object, view: View) -> list[Object]:
-    """Return the resources of a version, in both forms, without those that are refused."""
     shown, hidden = [], set()
     for each in maps_at(served, "resources"):
         name = text_at(each, "resource") or text_at(each, "name")

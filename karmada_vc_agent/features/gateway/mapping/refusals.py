@@ -117,9 +117,6 @@ def unauthorized(counted: str = "unauthorized") -> RefusalError:
     return RefusalError(401, "Unauthorized", counted=counted)
 
 
-# --- by the rules ---------------------------------------------------------------------------
-
-
 def _by_rules(code: int, message: str, details: Object | None = None) -> RefusalError:
     return RefusalError(code, message, details=details, counted=f"refused-{REASONS[code]}")
 

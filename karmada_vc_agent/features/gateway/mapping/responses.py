@@ -35,7 +35,6 @@ _TEXT_COLUMNS = by_kind("columns")
 
 
 def _text_cell(column: str, cell: Any, reader: ObjectReader) -> Any:
-    """Return a cell of these columns for the client."""
     if not isinstance(cell, str) or not cell:
         return cell
     kind, _, name = cell.partition("/")
@@ -155,7 +154,6 @@ class _OfResource(Response):
         return view.sealer().seal(token, self.scope)
 
     def _map_object(self, decoded: Object, view: View) -> Object | None:
-        """Map an object, a Table of one, a Status, or the list that a deletion returns."""
         if is_status(decoded):
             return self.map_status(decoded, view)
         if is_table(decoded):

@@ -83,8 +83,7 @@ class Authentication:
         else:
             kind, account = OPERATOR_KIND, await self._operator(head)
         impersonation = impersonation_of(head.headers)
-        roles = self._state.impersonators_of(head.cluster)
-        denial = identity.denial_of(impersonation, kind, roles)
+        denial = identity.denial_of(impersonation, kind, self._state.impersonators_of(head.cluster))
         if denial is not None:
             raise RefusalError(403, denial, counted="impersonation")
         vc = self._state.virtual_clusters.get(head.cluster)
@@ -114,10 +113,7 @@ class Authentication:
         return claim.namespace != ANCHOR_NAMESPACE
 
     async def _operator(self, head: Head) -> str:
-        """Return the name of the host ServiceAccount whose token this is.
-
-        It is in the anchor of the virtual cluster, and the token is for the gateway alone.
-        """
+        """Return the host ServiceAccount, in the anchor, whose token for the gateway this is."""
         vc = self._state.virtual_clusters.get(head.cluster)
         if vc is None or head.token.count(".") != _JWT_DOTS:
             raise unauthorized()
@@ -172,10 +168,7 @@ class Reviews:
         )
 
     async def account_of(self, token: str) -> str:
-        """Return `<namespace>:<name>` of an account, "" for no valid token of one.
-
-        Raises RefusalError.
-        """
+        """Return `<namespace>:<name>`, "" for no valid token of one. Raises RefusalError."""
         key = digest(token)
         if (account := self._accounts.get(key)) is not None:
             return account
@@ -270,10 +263,7 @@ PAUSE_S = 0.1
 async def wait_until_set_up(
     ask: Ask, host_namespace: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> None:
-    """Return once it is set up, or it takes too long, or the host does not answer.
-
-    ask: creates an object at a path of the host.
-    """
+    """Return once it is set up, or it takes too long, or the host does not answer."""
     attributes = {
         "verb": "impersonate",
         "resource": "serviceaccounts",

@@ -117,7 +117,6 @@ class MappedAnswer:
             await self._send_whole(answer, await self._read(answer))  # which lets go of the content
 
     async def _read(self, answer: HostAnswer) -> bytes:
-        """Return the body of an answer, with memory for it, and a slot to compute."""
         content = await answer.read(BODY_BYTES, self.reserve)
         self.holds(len(content))
         await self.time_slice.begin()
@@ -220,7 +219,6 @@ class MappedAnswer:
         await self._exchange.end()
 
     async def _send_whole(self, answer: HostAnswer, content: bytes) -> None:
-        """Send an object, or a small list."""
         is_list = self._forward.response.kind is ResponseKind.LIST
         obj = await self.decoded(self.decoder.answer if is_list else _decoded, content)
         mapped = await self._map(obj)
@@ -244,10 +242,7 @@ class MappedAnswer:
         await self._exchange.end()
 
     async def send_pages(self, pages: JoinedPages, sent: Sent, query: str) -> None:
-        """Send one list that is joined. sent: sends the request for a page, by its query.
-
-        query: of the first page. Raises RefusalError, ClientGoneError.
-        """
+        """Send a list that is joined. Raises RefusalError, ClientGoneError."""
         with suppress(_PageFailedError):  # the first one, which was sent as it is
             await self._send_parts([("Content-Type", JSON)], self._joined(pages, sent, query))
 
@@ -315,10 +310,7 @@ class MappedAnswer:
         return rest
 
     async def _send_large_line(self, begun: bytes, parts: AsyncIterator[bytes]) -> bytes:
-        """Read a large event to its end, and send it, once there is memory.
-
-        Returns the beginning of the next one.
-        """
+        """Send a large event once there is memory; return the beginning of the next one."""
         async with self._on_large_event() as place:
             self._place, line = place, bytearray(begun)
             try:
@@ -349,7 +341,6 @@ class MappedAnswer:
 
 
 def _warning(text: str) -> str:
-    """Return the value of a header as clients of Kubernetes show it."""
     quoted = "".join(each if each in _PLAIN else "?" for each in text)[:_WARNING_LENGTH]
     return f'299 - "{quoted}"'
 
@@ -369,7 +360,6 @@ def _unreadable() -> RefusalError:
 
 
 def _status_in(body: bytes) -> Object | None:
-    """Return the Status of a failure, None if its body is another."""
     with suppress(RefusalError):
         status = _decoded(body)
         return status if status.get("kind") == "Status" else None
@@ -387,10 +377,7 @@ def _refuse_own_fault(code: int, status: Object) -> None:
 
 
 async def first_of(main: Awaitable[None], *others: Awaitable[Any]) -> set[int]:
-    """Run until one ends, and cancel the others; return the numbers of those that did, 0 = main.
-
-    What main raises is raised.
-    """
+    """Run until one ends, cancel the others; return which did, 0 = main, whose error is raised."""
     tasks = [asyncio.ensure_future(each) for each in (main, *others)]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -29,10 +29,7 @@ _Next = h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]
 
 
 class MessageStream:
-    """Events of h11 to and from one connection; role: h11.SERVER or h11.CLIENT.
-
-    Raises h11.RemoteProtocolError for what is no HTTP, OSError where the connection broke.
-    """
+    """Events of one connection. Raises h11.RemoteProtocolError; OSError where it broke."""
 
     def __init__(
         self,
@@ -332,7 +329,6 @@ Handle = Callable[[Exchange], Awaitable[None]]
 
 
 async def _next_head(stream: MessageStream, wait_s: float) -> h11.Request | None:
-    """Return the next request, None if there is none any more."""
     async with asyncio.timeout(wait_s) as patience:
         while True:
             _check_lines(stream.state.trailing_data[0])
@@ -396,18 +392,14 @@ class Listener:
 
     async def start(self, host: str | None, port: int) -> int:
         """Listen; return the port. Raises OSError."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
+        self._server = await asyncio.get_running_loop().create_server(
             lambda: Door(self._enter), host, port, backlog=BACKLOG
         )
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
 
     async def stop(self, grace_s: float, end_long: Callable[[], None]) -> None:
-        """Accept nothing more; let what is being answered end, then cut the rest.
-
-        end_long: ends watches in good order.
-        """
+        """Accept nothing more; let answers end, cut the rest. end_long: ends watches in order."""
         self._is_ending = True
         if self._server is not None:
             self._server.close()
@@ -460,7 +452,6 @@ class Listener:
             self._connections[stream] = loop.create_task(self._serve(stream))
 
     async def _serve(self, stream: MessageStream) -> None:
-        """Serve one client until it disconnects, or the listener stops."""
         wait_s = HEAD_S
         try:
             while not self._is_ending and await self._serve_one(stream, wait_s):
@@ -475,7 +466,6 @@ class Listener:
             self._connections.pop(stream, None)
 
     async def _serve_one(self, stream: MessageStream, wait_s: float) -> bool:
-        """Answer one request; return whether another may follow."""
         self._waiting[stream] = None
         try:
             request = await _next_head(stream, wait_s)

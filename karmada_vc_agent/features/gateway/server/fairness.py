@@ -108,10 +108,7 @@ def held_bytes(body: bytes) -> int:
 
 
 class Reservation:
-    """Memory for one large thing. size: what it holds, in bytes.
-
-    bound: when it ends.
-    """
+    """Memory for one large thing. size: what it holds, in bytes. bound: when it ends."""
 
     def __init__(self, budget: "MemoryBudget", bound: asyncio.Timeout) -> None:
         self._budget = budget
@@ -132,10 +129,7 @@ class Reservation:
 
     @asynccontextmanager
     async def lent_if_slow(self) -> AsyncIterator[None]:
-        """Wait for a client; others may have the place if that takes long.
-
-        Raises RefusalError: 429 where it is not to be had again.
-        """
+        """Wait for a client, lending the place if that is slow. Raises RefusalError: 429."""
         timer = asyncio.get_running_loop().call_later(self._budget.slow_s, self._lend)
         try:
             yield

@@ -284,7 +284,6 @@ class Gateway:
     async def _forward_long(
         self, exchange: Exchange, forward: Forward, who: Caller, view: ClusterView
     ) -> None:
-        """Forward a watch, a log that is followed, or an upgrade, until one side ends it."""
         exchange.record.is_long = True
         cluster = exchange.head.cluster
         answer = self._forward(exchange, forward, who, view)
@@ -332,10 +331,7 @@ class Gateway:
         return partial(self._ask, cluster)
 
     async def _ask(self, cluster: str, path: str, obj: Any) -> Object:
-        """Create an object at the host, by connections of the virtual cluster that it is for.
-
-        Raises KubeError.
-        """
+        """Create an object by connections of its virtual cluster. Raises KubeError."""
         headers = [(b"accept", JSON.encode()), (b"content-type", JSON.encode())]
         request = HostRequest(cluster, "POST", path, headers, orjson.dumps(obj))
         try:
@@ -352,7 +348,6 @@ class Gateway:
             event.set()
 
     def _forget(self, cluster: str) -> None:
-        """Let go of a virtual cluster that is no longer served; its watches end."""
         self._claims_changed(cluster)
         self._creations.pop(cluster, None)
         self._host.forget(cluster)
@@ -367,10 +362,7 @@ def _is_near_bound(view: ClusterView) -> bool:
 
 
 async def _to_its_end(planner: Planner, *request: Any) -> tuple[Plan, float]:
-    """Plan in a thread, which cannot be stopped: it holds its memory until it ends.
-
-    Returns the seconds that it computed, too.
-    """
+    """Plan in a thread, which cannot be stopped; return the seconds computed, too."""
 
     def timed() -> tuple[Plan, float]:
         began = time.thread_time()
@@ -390,7 +382,6 @@ async def _take(stack: AsyncExitStack, budget: MemoryBudget, cluster: str) -> Re
 
 
 def _note(record: RequestRecord, forward: Forward, *, is_upgrade: bool) -> None:
-    """Note what the audit has of a request to the host."""
     kind = forward.response.kind
     is_list = kind in (ResponseKind.LIST, ResponseKind.WATCH) and forward.method == "GET"
     record.host_path = forward.path

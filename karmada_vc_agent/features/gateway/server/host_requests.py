@@ -103,10 +103,7 @@ class HostAnswer:
             yield part
 
     async def read(self, limit: int = BODY_BYTES, on_large: OnLarge | None = None) -> bytes:
-        """Return the whole body; on_large: waited for once it is a large one.
-
-        Raises RefusalError, counted as TOO_LARGE above the limit.
-        """
+        """Return the whole body. Raises RefusalError, counted as TOO_LARGE above the limit."""
         content = bytearray()
         async for part in self.parts():
             was_large = len(content) > LARGE_BYTES
@@ -152,10 +149,7 @@ class HostRequests:
 
     @asynccontextmanager
     async def send(self, request: HostRequest) -> AsyncIterator[HostAnswer]:
-        """Send a request; have its answer, and keep the connection if all of that was read.
-
-        Raises RefusalError: 503 where the host is not there, 504 where it takes too long.
-        """
+        """Send a request. Raises RefusalError: 503 without a host, 504 if it takes too long."""
         credentials = self._credentials
         answer = await self._answer_to(request)
         try:
@@ -331,10 +325,7 @@ _HOP = frozenset({b"content-length", b"transfer-encoding"})
 
 
 async def tunnel(exchange: Exchange, answer: HostAnswer) -> None:
-    """Send the head of a 101 on, then copy bytes both ways until both ends are done.
-
-    Raises ClientGoneError.
-    """
+    """Send the head of a 101 on, then copy bytes until both ends end. Raises ClientGoneError."""
     client, host = exchange.stream, answer.stream
     head = h11.InformationalResponse(
         status_code=101,
