@@ -97,8 +97,7 @@ def works_applied(counts: Mapping[str, int], failing: Sequence[str]) -> Conditio
         names = listed(failing, NAMED, counts[FAILED])
         return WORKS_APPLIED.false("WorksFailed", f"not applied: {names}")
     if counts[PENDING]:
-        text = f"{_works(counts[PENDING])} to be applied"
-        return WORKS_APPLIED.false("WorksPending", text)
+        return WORKS_APPLIED.false("WorksPending", f"{_works(counts[PENDING])} to be applied")
     if not counts[APPLIED]:
         return WORKS_APPLIED.true("NoWorks", "the virtual cluster has no Works")
     return WORKS_APPLIED.true("AllApplied", f"{_works(counts[APPLIED])} applied")
@@ -205,7 +204,6 @@ class StatusWriter:
         )
 
     def _ready(self, definition: Definition) -> Condition:
-        """Return Ready as the Cluster on the hub has it."""
         name, vc = definition.name, definition.virtual_cluster
         host = self._judgements.of(name)
         if host is None:

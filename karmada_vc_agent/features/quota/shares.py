@@ -211,7 +211,6 @@ def _held(share: Share, resource: str) -> int:
 
 
 def _pod_count(workload: Object, nodes: int) -> tuple[int, int]:
-    """Return the number of pods that a workload declares, and the additional ones of a rollout."""
     kind, spec = gvk_of(workload).group_kind, workload.get("spec") or {}
     if kind not in vocabulary.WITH_PODS:
         return 0, 0
