@@ -490,23 +490,17 @@ class NamespaceWriter:
         equipment = uid, current = self._equipment(vc, name)
         await self.rights.ensure(vc.name, namespace, name, uid)
         if live is not None:
-            await self._correct_metadata(current, namespace, live)
+            # What the host decides by: the node selector, the Pod Security level.
+            key = vocabulary.NODE_SELECTOR_ANNOTATION
+            selector = annotations_of(claimed_namespace(current, namespace, self.settings, ""))[key]
+            if annotations_of(live).get(key) != selector:
+                extra = {"virtual_cluster": vc.name, "namespace": name, "selector": selector}
+                _log.info("Correcting node selector of namespace", extra=extra)
+                await self._patch(live, {"metadata": {"annotations": {key: selector}}})
+            if changes := pod_security_changes(live, current):
+                await self._patch(live, {"metadata": changes})
         await self.defaults.ensure(current, namespace, name)
         self._equipped[name] = equipment
-
-    async def _correct_metadata(
-        self, vc: VirtualCluster, namespace: VirtualNamespace, live: Object
-    ) -> None:
-        name = live["metadata"]["name"]
-        desired = annotations_of(claimed_namespace(vc, namespace, self.settings, ""))
-        selector = desired[vocabulary.NODE_SELECTOR_ANNOTATION]
-        if annotations_of(live).get(vocabulary.NODE_SELECTOR_ANNOTATION) != selector:
-            extra = {"virtual_cluster": vc.name, "namespace": name, "selector": selector}
-            _log.info("Correcting node selector of namespace", extra=extra)
-            patch = {"metadata": {"annotations": {vocabulary.NODE_SELECTOR_ANNOTATION: selector}}}
-            await self._patch(live, patch)
-        if changes := pod_security_changes(live, vc):
-            await self._patch(live, {"metadata": changes})
 
     async def _patch(self, live: Object, patch: Object) -> None:
         """Patch a namespace, and not another one that has its name by now."""
