@@ -252,10 +252,7 @@ class DeletionBrake:
         return None
 
     async def _release(self, name: str, confirmed: Iterable[Deletion] = ()) -> None:
-        """Hold nothing any more; permit what is confirmed, and count none of it.
-
-        What was added to the list meanwhile is not among it.
-        """
+        """Hold nothing; permit what is confirmed, uncounted, but not what was added meanwhile."""
         counted = self._of(name)
         waiting = [each.work for each in counted.pending.values()]
         counted.removed, counted.counted_at = None, -math.inf
@@ -295,10 +292,7 @@ class DeletionBrake:
     # --- counting -----------------------------------------------------------------------
 
     def _held(self, cluster: str) -> Record | None:
-        """Count what is held; None = nothing is, or not any more.
-
-        Raises NotReadyError while the Works are not listed.
-        """
+        """Count what is held, None = nothing. Raises NotReadyError while Works are not listed."""
         counted = self._of(cluster)
         store = self._works.store(cluster)
         if counted.removed is None:

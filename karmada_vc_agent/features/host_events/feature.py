@@ -231,10 +231,7 @@ def _unschedulable(total: int, text: str, nodes: int, taints: Collection[tuple[s
 
 
 def failure_of(message: str, *names: str) -> str:
-    """Return what the messages about one failure have in common, as a digest.
-
-    names: of objects; pods made for them have names that begin so.
-    """
+    """Return a digest of what messages about one failure share. names: of objects and pods."""
     text = _HEX.sub("", message[:TEXT_AT_MOST].removeprefix(_COMBINED))
     for name in filter(None, names):
         text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?:-[a-z0-9]+)*(?![A-Za-z0-9-])", "", text)

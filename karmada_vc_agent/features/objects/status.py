@@ -129,10 +129,7 @@ CHECK_S = 20.0
 
 
 class StatusWriter:
-    """Writes the status of an object where it changed; sole writer of it.
-
-    conditions: the declared ones, of a virtual cluster and the status that it has.
-    """
+    """Sole writer of the status of objects, where it changed. conditions: the declared ones."""
 
     def __init__(
         self,

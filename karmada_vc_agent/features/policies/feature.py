@@ -57,10 +57,7 @@ _HOLDS_ALONE = frozenset((POD_NODE_SELECTOR, VALIDATING))
 
 
 class PolicyProblem(NamedTuple):
-    """Why a layer is not in effect, and what to do.
-
-    reason: in CamelCase, as in a condition. policy: name of the policy, "" = all of them.
-    """
+    """Why a layer is not in effect. reason: in CamelCase. policy: its name, "" = all of them."""
 
     reason: str
     text: str
@@ -70,10 +67,7 @@ class PolicyProblem(NamedTuple):
 def placement_enforced(
     layers: Collection[str], problems: Sequence[PolicyProblem] = ()
 ) -> Condition:
-    """Return the condition: True if a layer is in effect that rejects pods for other nodes.
-
-    layers: those in effect. problems: of the others.
-    """
+    """Return the condition: True if a layer rejects pods for other nodes. problems: of the rest."""
     held = ", ".join(layer for layer in LAYERS if layer in layers)
     texts = [problem.text for problem in problems]
     if not _HOLDS_ALONE.isdisjoint(layers):
@@ -318,10 +312,7 @@ _FORBIDDEN = PolicyProblem(
 
 
 class PolicyStatusController:
-    """Checks the agent's admission policies, which are the administrator's.
-
-    watch: called to watch the policies of one kind; changes enqueue `EVERYTHING`.
-    """
+    """Checks the administrator's admission policies. watch: called to watch those of a kind."""
 
     def __init__(self, parts: Parts, watch: Callable[[Resource], object]) -> None:
         common = parts.common

@@ -46,10 +46,7 @@ STALLED_AFTER_S = 10.0
 
 
 class Divisions(NamespaceShares):
-    """The state of each division; a long wait is a stall.
-
-    waiting: what it waits for, and since when, of each virtual cluster whose quota was checked.
-    """
+    """The state of each division. waiting: for what, and since when; a long wait is a stall."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
