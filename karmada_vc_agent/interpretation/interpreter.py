@@ -224,7 +224,6 @@ def _retain_pod(desired: Object, live: Object) -> Object:
 
 
 def _with_mounts(container: Any, mounts: dict[Any, Any]) -> Any:
-    """Return a container with the mounts of its name, which counts once."""
     name = dig(container, "name")
     if name not in mounts:
         return container
@@ -360,7 +359,6 @@ class Interpreter:
         return own or any(kind in rules[INTERPRET_HEALTH] for rules in LEVELS.values())
 
     async def _interpret(self, cluster: str, operation: Operation, *objects: Object) -> Any:
-        """Call the first hook for the kind; without one a rule answers immediately."""
         kind = gvk_of(objects[0])
         for level in self._levels:
             if hook := level.hook(kind, operation):

@@ -34,7 +34,6 @@ def to_table(value: Any) -> Any:
 
 
 def _number(value: float) -> float:
-    """Return a number after its conversion to a float; whole ones as int."""
     number = float(value)
     return int(number) if number.is_integer() and abs(number) < _EXPONENT_FROM else number
 
@@ -78,7 +77,6 @@ def settle(
 
 
 def _items(value: Any, path: Path) -> Iterator[tuple[Any, Path, Any]]:
-    """Yield key, path without indices, and value of all that is in a map or list."""
     if isinstance(value, dict):
         yield from ((key, (*path, key), item) for key, item in value.items())
     else:
@@ -187,8 +185,7 @@ def date_text(template: str, moment: datetime) -> str:
 
 def resource_add(quantities: Iterable[str | None]) -> str:
     """Add quantities; nil counts as zero. Raises ValueError."""
-    amounts = (quantity.parse(text) for text in quantities if text is not None)
-    return str(sum(amounts, Quantity(0)))
+    return str(sum((quantity.parse(text) for text in quantities if text is not None), Quantity(0)))
 
 
 def resource_quantity(text: str | None) -> float:

@@ -118,7 +118,6 @@ def _refuse_attribute(_obj: object, _name: object, _is_setting: object) -> NoRet
 
 
 def _to_lua(value: Any) -> Any:
-    """Convert JSON data to what Lua uses: bytes, floats, no nulls."""
     if isinstance(value, dict):
         return {key.encode(): _to_lua(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

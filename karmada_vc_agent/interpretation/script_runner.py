@@ -109,7 +109,6 @@ class ScriptRunner:
 
 
 async def _start() -> Process:
-    """Start a helper process and wait until it is ready. Raises HookError."""
     # Its own search path and time zone only: none of the agent's credentials.
     environment = {"PYTHONPATH": _ROOT, "LC_ALL": "C.UTF-8"}
     if "TZ" in os.environ:

@@ -24,7 +24,6 @@ _Health = Callable[[Object], bool]
 
 
 def _dig(value: Any, *path: str) -> Any:
-    """Return a field by its path, None if it or a parent is absent."""
     for key in path:
         value = None if value is None else read(value, key)
     return value
@@ -99,8 +98,7 @@ def _reflect_mpi_job(live: Object) -> Object:
 
 
 def _is_observed(live: Object) -> bool:
-    observed = read(live, "status", "observedGeneration")
-    return bool(observed == read(live, "metadata", "generation"))
+    return bool(read(live, "status", "observedGeneration") == read(live, "metadata", "generation"))
 
 
 def _is_rolled_out(live: Object) -> bool:
@@ -154,8 +152,7 @@ _VOLCANO_HEALTHY = (
 
 def _is_spark_application_healthy(live: Object) -> bool:
     """Healthy if it has a state other than FAILED."""
-    status = live.get("status") or None
-    return _dig(status, "applicationState", "state") not in (None, "FAILED")
+    return _dig(live.get("status") or None, "applicationState", "state") not in (None, "FAILED")
 
 
 def _is_workflow_healthy(live: Object) -> bool:

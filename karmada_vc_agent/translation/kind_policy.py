@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from karmada_vc_agent.model import user_text, vocabulary
 from karmada_vc_agent.model.objects import (
@@ -468,11 +468,7 @@ def refuse_forbidden(
         detail = f"kind {gvk.kind} is not allowed in this virtual cluster"
     if detail:
         raise RefusedError(Code.KIND_FORBIDDEN, "kind", detail)
-    _refuse_reserved_name(gvk, dig(manifest, "metadata", "name"))
-    return policy
-
-
-def _refuse_reserved_name(gvk: GroupVersionKind, name: Any) -> None:
+    name = dig(manifest, "metadata", "name")
     for pattern in RESERVED.get(gvk.group_kind, ()):
         detail = ""
         if pattern == name:
@@ -481,6 +477,7 @@ def _refuse_reserved_name(gvk: GroupVersionKind, name: Any) -> None:
             detail = f'names of kind {gvk.kind} must not begin with "{pattern[:-1]}"'
         if detail:
             raise RefusedError(Code.NAME_RESERVED, vocabulary.NAME_FIELD, detail)
+    return policy
 
 
 def control_planes_own(manifest: Object) -> Policy | None:

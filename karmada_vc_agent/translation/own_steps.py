@@ -173,7 +173,6 @@ def _without(target: Object, field: str) -> Object:
 
 
 def _in_namespace(manifest: Object, namespace: str) -> Object:
-    """Return a manifest with a namespace, by default the given one."""
     metadata = manifest.get("metadata")
     if not isinstance(metadata, dict) or metadata.get("namespace"):
         return manifest

@@ -64,7 +64,6 @@ def _toleration_of(taint: Taint) -> Object:
 
 
 def _tolerates(toleration: Object, taint: Taint) -> bool:
-    """Return whether a pod with this toleration may stay on a node with the taint forever."""
     key, effect = dig(toleration, "key") or "", dig(toleration, "effect") or ""
     is_for_all_values = (dig(toleration, "operator") or "Equal") == "Exists"
     return (
@@ -212,8 +211,7 @@ def confine_image_pull(draft: Draft) -> None:
 
 def require_node_labels(target: Object, path: str, required: Mapping[str, str]) -> None:
     """Add, in place, the required labels to target.labelSelector; refuses NodeScopeForbidden."""
-    selector = _map_at(target, "labelSelector")
-    labels = _map_at(selector, "matchLabels")
+    labels = _map_at(_map_at(target, "labelSelector"), "matchLabels")
     for key, value in required.items():
         if labels.get(key, value) != value:
             detail = f'{path}["{key}"] is "{labels[key]}", required "{value}"'
@@ -237,7 +235,6 @@ def _may_match(term: Any, context: TranslationContext) -> bool:
 
 
 def _excludes(expression: Object, required: Mapping[str, str]) -> bool:
-    """Return whether a label requirement excludes every node with the required labels."""
     key = dig(expression, "key")
     if not isinstance(key, str) or key not in required:
         return False
@@ -250,20 +247,17 @@ def _excludes(expression: Object, required: Mapping[str, str]) -> bool:
 
 
 def _is_elsewhere(match: Object, owns_node: Callable[[str], bool]) -> bool:
-    """Return whether a requirement on the node's name excludes all nodes of the virtual cluster."""
     if dig(match, "key") != vocabulary.NAME_FIELD or dig(match, "operator") != "In":
         return False
     return not any(isinstance(name, str) and owns_node(name) for name in _list_at(match, "values"))
 
 
 def _list_at(obj: Any, *path: str) -> list[Any]:
-    """Return a list for reading; empty if missing or not a list."""
     value = dig(obj, *path)
     return value if isinstance(value, list) else []
 
 
 def _map_at(obj: Object, key: str) -> Object:
-    """Return a map for writing, created if missing or not a map."""
     if not isinstance(obj.get(key), dict):
         obj[key] = {}
     result: Object = obj[key]

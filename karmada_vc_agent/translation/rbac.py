@@ -296,7 +296,6 @@ def _each(mapping: Callable[[str], str], names: Iterable[str]) -> Iterator[str]:
 
 
 def _allowed(role: Object | None, resource: str) -> set[str]:
-    """Return the resourceNames of a role's rules that allow to impersonate a kind of identity."""
     return {
         str(name)
         for rule in dig(role, "rules") or ()

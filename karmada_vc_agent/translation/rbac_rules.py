@@ -30,7 +30,6 @@ _RESOURCES = user_text.load_yaml(Path(__file__).with_name("rbac_rules.yaml").rea
 
 
 def _resources(table: str) -> frozenset[tuple[str, str]]:
-    """Return (group, resource) of the rows of a table."""
     return frozenset(("".join(group), resource) for resource, *group in _RESOURCES[table])
 
 
@@ -95,7 +94,6 @@ def cut(rules: Iterable[Object], most: Iterable[Object]) -> tuple[Object, ...]:
 
 
 def _grants(rules: Iterable[Object], group: str, resource: str, verb: str) -> bool:
-    """Return whether rules grant a verb on all objects of a resource."""
     _, slash, part = resource.partition("/")
     names = {resource, WILDCARD, f"{WILDCARD}/{part}" if slash else resource}
     return any(
@@ -130,7 +128,6 @@ def _size(values: list[str]) -> int:
 
 
 def _fields(rule: Any) -> tuple[list[str], list[str], list[str]]:
-    """Return groups, resources and verbs of a rule; what is not a list is empty."""
     values = (dig(rule, field) for field in ("apiGroups", "resources", "verbs"))
     groups, resources, verbs = (
         list(map(str, each)) if isinstance(each, list) else [] for each in values
@@ -281,7 +278,6 @@ def _written_out(
 
 
 def _matching(named: str, served: Mapping[str, Any], *, is_any_group: bool) -> Iterable[str]:
-    """Return the resources that `pods`, `*`, or `*/scale` match."""
     if named == WILDCARD:
         return served
     if named.startswith(f"{WILDCARD}/"):

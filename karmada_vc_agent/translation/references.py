@@ -298,7 +298,6 @@ _CHANGES: Mapping[Treatment, _Change] = {
 
 @cache
 def _head(path: str) -> str:
-    """Return the first key of a path of the tables."""
     return path.partition(".")[0].removesuffix("[]").removesuffix("{}")
 
 

@@ -108,7 +108,6 @@ def _text_restorer(names: Names) -> Callable[[str], str]:
 
 
 def _noted(obj: Object) -> dict[str, str]:
-    """Return host name -> virtual name as recorded by translate(), without malformed entries."""
     try:
         noted = json.loads(annotations_of(obj).get(NAMES_ANNOTATION, "{}"))
     except ValueError:
@@ -132,7 +131,6 @@ def _restore_identity(obj: Object, gvk: GroupVersionKind, names: Names, namespac
 
 
 def _restore_metadata(obj: Object) -> None:
-    """Remove our labels and annotations; restore those that name the Work."""
     metadata = obj.get("metadata") or {}
     work = annotations_of(obj).get(vocabulary.WORK_ANNOTATION, "")
     for name in ("labels", "annotations"):
@@ -181,7 +179,6 @@ def restores_texts(annotations: Any) -> bool:
 
 
 def _add(below: dict[str, Any], steps: list[str]) -> None:
-    """Add one path; below a list, or a map of any keys, all counts."""
     key = steps[0]
     plain = key.removesuffix("[]").removesuffix("{}")
     if len(steps) == 1 or key.endswith(_MARKS):

@@ -189,7 +189,6 @@ def translate(
 
 
 def _rewrite(draft: Draft) -> None:
-    """Rewrite a manifest by all steps, in the order of rewriting-rules 2."""
     obj, context, own = draft.obj, draft.context, own_steps(draft.gvk)
     virtual_name = obj["metadata"]["name"]
     _strip(draft)
@@ -267,7 +266,6 @@ def _refuse_unbound(draft: Draft) -> None:
 
 
 def _map_name(draft: Draft) -> None:
-    """Set the host namespace, or the host name of a cluster-scoped object (step 3)."""
     metadata = draft.obj["metadata"]
     if draft.policy not in (Policy.APPLY, Policy.MAP):
         metadata.pop("namespace", None)
@@ -291,7 +289,6 @@ def _map_name(draft: Draft) -> None:
 
 
 def _translate_inside(manifest: Object, outer: Draft) -> Object | Refusal:
-    """Translate an embedded manifest; the outer one reports its notices."""
     result = translate(manifest, True, replace(outer.context, work=""))
     assert not isinstance(result, Converted | Skipped)  # noqa: S101 - cluster-scoped ones
     if isinstance(result, Refusal):
@@ -328,7 +325,6 @@ def _stamp(draft: Draft, virtual_name: str) -> None:
 
 
 def _convert(draft: Draft, virtual_key: ObjectKey) -> Converted:
-    """Return a RoleBinding for every claimed namespace in place of a ClusterRoleBinding."""
     objects = []
     for virtual, host in sorted(draft.context.claims.items()):
         obj = rbac.role_binding_in(draft.obj, host)
@@ -352,7 +348,6 @@ def _notices(manifest: Object, draft: Draft) -> Iterator[Notice]:
 def _claim(
     obj: Object, vc: VirtualCluster, namespace: VirtualNamespace, agent_name: str, work: str
 ) -> None:
-    """Set the claim and the node-selector annotation of a Namespace (rewriting-rules 1.2, 3.5)."""
     labels, annotations = metadata_map(obj, "labels"), metadata_map(obj, "annotations")
     labels[vocabulary.CLUSTER_LABEL] = vc.name
     labels[vocabulary.NAMESPACE_LABEL] = namespace

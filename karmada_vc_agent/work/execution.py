@@ -166,7 +166,6 @@ class WorkStatuses:
             return None
 
     def _keep(self, work: Object, put: Callable[[Store[Object], Object], object]) -> None:
-        """Store the hub's answer about a Work, within the bounds; not if it was deleted."""
         namespace, name = work["metadata"]["namespace"], work["metadata"]["name"]
         store = self.works.store_of_namespace(namespace)
         if store is None:
@@ -311,7 +310,6 @@ class ExecutionController:
     async def _settle(
         self, work: Object, item: WorkManifest, *, is_small: bool
     ) -> tuple[_Result, Reflection | None]:
-        """Apply and reflect one manifest, among the large ones if it or its object is large."""
         size = 0 if is_small else bytes_of(item.manifest)
         if size > OBJECT_BYTES:
             return _too_large(item, "it holds")
@@ -333,7 +331,6 @@ class ExecutionController:
                 return _too_large(item, "its object on the host holds")
 
     async def _apply(self, work: Object, item: WorkManifest) -> tuple[_Result, Object | None]:
-        """Apply one manifest; return the result, and the object that is to be reflected."""
         done: Done
         window, refusal = None, self.bounds.refusal_of(item.vc.name, item.manifest)
         if refusal is not None:
@@ -351,7 +348,6 @@ class ExecutionController:
         return (done, window), await self._cached(item)
 
     async def _cached(self, item: WorkManifest) -> Object | None:
-        """Return the cached object of a manifest; None if a bug prevents that."""
         live = await unless_bug(item, self.manifests.cached(item))
         return None if isinstance(live, Failure) else live
 
@@ -431,7 +427,6 @@ def _items(vc: VirtualCluster, work: Object) -> list[WorkManifest]:
 def _conditions(
     vc: VirtualCluster, work: Object, outcome: WorkOutcome, *, is_new: bool
 ) -> list[Condition]:
-    """Return Dispatching and Applied: with a closed window that of what does not wait."""
     generation, total = work["metadata"].get("generation") or 0, len(works.manifests_of(work))
     errors, before = outcome.errors, works.applied_of(work.get("status"))
     if outcome.waiting:
@@ -445,5 +440,4 @@ def _conditions(
 
 
 def _is_suspended(vc: VirtualCluster, work: Object) -> bool:
-    """Return whether nothing of a Work may be written to the host now."""
     return vc.paused or works.is_suspended(work)

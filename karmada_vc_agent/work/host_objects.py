@@ -134,7 +134,6 @@ async def _judge(host: ApiClient, path: str, allow: Allow) -> None:
 
 
 def _stand_in(binding: Object) -> Object | None:
-    """Return the empty role that a binding refers to, marked like it; None = nothing to check."""
     if gvk_of(binding).group_kind not in BINDINGS:
         return None  # the common case, on each write
     kind, name = text_at(binding, "roleRef", "kind"), text_at(binding, "roleRef", "name")
@@ -423,14 +422,12 @@ class HostObjects(LiveObjects):
         live: Object | None,
     ) -> Applied:
         """Write once, if needed. mark: a digest of what is desired. See apply_plan.decide()."""
-        former = self.former_names(_cluster_of(desired))
-        merged = apply_plan.merge(desired, live, former)
+        merged = apply_plan.merge(desired, live, self.former_names(_cluster_of(desired)))
         retained = merged if live is None else await self._retain(merged, live)
         checked, is_kept = check(retained, live), False
         if live is not None and self.adoptions is not None:
             checked, is_kept = await self.adoptions.settle(resource, checked, live, as_user)
-        written_mark = "" if is_kept else mark
-        obj = apply_plan.decide(checked, live, written_mark, trusts_mark=trusts_mark)
+        obj = apply_plan.decide(checked, live, "" if is_kept else mark, trusts_mark=trusts_mark)
         if obj is None:
             assert live is not None  # noqa: S101 - only a live object can be kept
             return Applied(live, was_written=False, is_settled=not is_kept)
@@ -444,8 +441,7 @@ class HostObjects(LiveObjects):
         return Applied(answer, was_written=True, is_settled=not is_kept)
 
     async def _write(self, obj: Object, as_user: str, write: Write) -> Object:
-        allow = self.allow_of(_cluster_of(obj))
-        return await write_binding(self.host, obj, as_user, write, allow)
+        return await write_binding(self.host, obj, as_user, write, self.allow_of(_cluster_of(obj)))
 
     async def _retain(self, merged: Object, live: Object) -> Object:
         return await self.interpreter.retain(_cluster_of(merged), merged, live)
@@ -460,7 +456,6 @@ def _cluster_of(desired: Object) -> str:
 
 
 def _content(desired: Object) -> str:
-    """Return a digest of what is desired, whether or not it says from which manifest it is."""
     return digest(_unmarked(desired))
 
 

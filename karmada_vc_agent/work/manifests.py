@@ -219,7 +219,6 @@ class Manifests:
         return Target(*fields, converted, result.objects, depends_on_claims=True)
 
     def _failure(self, item: WorkManifest, error: Exception) -> Failure:
-        """Return the failure of an error, in virtual names, also of what is not claimed yet."""
         vc, manifest, target = item.vc, item.manifest, item.translation
         if isinstance(error, RefusedError):
             return refused(vc, manifest, error.refusal)
@@ -257,7 +256,6 @@ class Manifests:
         return replace(applied, notices=(*notices, *applied.notices)) if notices else applied
 
     def _owner_notices(self, target: Target, live: Object) -> tuple[Notice, ...]:
-        """Record the owners of an object, which it had before it was adopted."""
         cluster, key = target.vc.name, key_of(live)
         # A Work never makes an object with owners: they are of who made it before.
         owners = ", ".join(
@@ -358,7 +356,6 @@ class Manifests:
             )
 
     async def _meet_preconditions(self, target: Target) -> None:
-        """Claim the namespace; refuse a new object while an older cluster owns a node."""
         vc, translated = target.vc, target.object
         if target.resource.namespaced:
             namespace = VirtualNamespace(translated.virtual_key.namespace)
@@ -372,7 +369,6 @@ class Manifests:
             raise RefusedError(Code.NODE_OVERLAP, "", detail)
 
     async def _apply_object(self, target: Target) -> Applied:
-        """Write an object; report names that another virtual cluster uses, too."""
         key, desired = target.object.host_key, target.object.obj
         if not holds_names(key.gvk):
             return await self._write(target)
@@ -383,7 +379,6 @@ class Manifests:
         return replace(result, notices=tuple(map(shared_name, taken)))
 
     async def _write(self, target: Target) -> Applied:
-        """Write an object; refuse one that cannot follow its group to other nodes."""
         try:
             return await self._write_one(target, target.object, target.object.obj)
         except InvalidError as error:
@@ -411,8 +406,6 @@ class Manifests:
         return replace(result, notices=tuple(node_port_reassigned(*ports) for ports in reassigned))
 
     async def _apply_bindings(self, target: Target) -> Applied:
-        """Write a RoleBinding in each claimed namespace; the reported object is the manifest."""
-
         async def apply(each: HostObject) -> Applied | None:
             namespace = HostNamespace(each.host_key.namespace)
             async with self.namespaces.equipped(target.vc, namespace) as is_claimed:
@@ -431,7 +424,6 @@ class Manifests:
 
 
 def _bare(manifest: Object) -> Object:
-    """Return a manifest with its identity only, enough to find what it created."""
     given = manifest.get("metadata")
     metadata = given if isinstance(given, dict) else {}
     identity = {key: metadata[key] for key in ("name", "namespace") if key in metadata}

@@ -107,17 +107,14 @@ class _FirstOnes(Generic[T]):
         self._order: list[tuple[Rank, T]] = []
 
     def count(self, cut: Rank) -> int:
-        """Return how many things the Works before `cut` have."""
         return bisect_left(self._order, cut, key=itemgetter(0))
 
     def is_in(self, thing: T) -> bool:
-        """Return whether a thing is in; one that no Work has is."""
         users = self._users.get(thing)
         place = (users[0], thing) if users else None
         return not (self._bound and place) or bisect_left(self._order, place) < self._bound
 
     def change(self, thing: T, rank: Rank, by: int) -> set[str]:
-        """Note that a Work has a thing (1), or has it no more (-1); return whom that concerns."""
         users, before = self._users[thing], self._order[: self._bound]
         oldest, place = users[:1], bisect_left(users, rank)
         users[place : place + (by < 0)] = [rank] if by > 0 else []
@@ -216,7 +213,6 @@ class BoundedWorks:
         return not most or entry.measure.manifest_count <= most
 
     def _count(self, entry: _Entry, by: int) -> set[str]:
-        """Add (1) or remove (-1) a Work; return those whose admission changed by that."""
         if not self._is_small(entry):
             return set()
         measure, place = entry.measure, bisect_left(self._line, entry.rank)
@@ -231,7 +227,6 @@ class BoundedWorks:
         return changed
 
     def _move_cut(self) -> set[str]:
-        """Admit the oldest Works that fit; return those that are in or out by that."""
         before, line, most = self._cut, self._line, self.bounds.works or len(self._line)
         if 0 < self.bounds.bytes < self._bytes:
             most = bisect_right(list(accumulate(self._sizes[:most])), self.bounds.bytes)
@@ -493,7 +488,6 @@ class _Whole(dict[str, Any]):
         self.count(is_newest=True)
 
     def count(self, *, is_newest: bool) -> None:
-        """Count it, or no more."""
         size = self.byte_count if is_newest else 0
         self._account.used += size - self.counted
         self.counted = size
@@ -527,7 +521,6 @@ class ObjectIdentity(dict[str, Any]):
         self._account.over += 1
 
     def __del__(self) -> None:
-        """Count it no more."""
         self._account.over -= 1
 
 
@@ -578,7 +571,6 @@ class KeptObjects(RawCodec):
     def _take(
         self, cluster: str, key: _Key, obj: Object, size: int, *, is_small: bool = False
     ) -> _Whole | _Account:
-        """Keep an object whole, in place of an earlier copy; else return what it is over of."""
         vc, before = self._virtual_clusters.get(cluster), self._whole.get(key)
         account = self._accounts.setdefault(cluster if vc is not None else "", _Account())
         bounds = vc.bounds if vc is not None else Bounds()

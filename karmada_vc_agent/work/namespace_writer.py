@@ -145,7 +145,6 @@ class NamespaceRights:
         self._held.pop(host, None)
 
     def _versions(self, host: HostNamespace) -> _Versions:
-        """Return the versions of our bindings; () while they are not listed."""
         store = self.store_of(BINDINGS)
         if store is None or not store.is_synced:
             return ()
@@ -291,7 +290,6 @@ class DefaultObjects:
             self._observe(QUOTAS, await self.host.merge_patch(path, patch))
 
     async def _remove(self, resource: Resource, namespace: str, name: str) -> None:
-        """Delete a default object in the informer, which holds only objects with our label."""
         if self._objects.cached(resource, namespace, name) is None:
             return
         _log.info("Removing default of namespace", extra={"namespace": namespace, "object": name})
@@ -460,7 +458,6 @@ class NamespaceWriter:
     async def _owning(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None = None
     ) -> AsyncIterator[HostNamespace]:
-        """Hold the lock of the host namespace that is, or will be, claimed for a virtual one."""
         new = (desired or claimed_namespace(vc, namespace, self.settings, ""))["metadata"]["name"]
 
         def place() -> HostNamespace:
@@ -478,7 +475,6 @@ class NamespaceWriter:
         return self._locks.setdefault(name, asyncio.Lock())
 
     def _is_equipped(self, vc: VirtualCluster, name: HostNamespace) -> bool:
-        """Return whether a claimed namespace is set up by the current settings; no request."""
         is_claimed = self.claims.phase(name) is Phase.CLAIMED
         return is_claimed and self._equipped.get(name) == self._equipment(vc, name)
 
@@ -494,24 +490,17 @@ class NamespaceWriter:
         equipment = uid, current = self._equipment(vc, name)
         await self.rights.ensure(vc.name, namespace, name, uid)
         if live is not None:
-            await self._correct_metadata(current, namespace, live)
+            # What the host decides by: the node selector, the Pod Security level.
+            key = vocabulary.NODE_SELECTOR_ANNOTATION
+            selector = annotations_of(claimed_namespace(current, namespace, self.settings, ""))[key]
+            if annotations_of(live).get(key) != selector:
+                extra = {"virtual_cluster": vc.name, "namespace": name, "selector": selector}
+                _log.info("Correcting node selector of namespace", extra=extra)
+                await self._patch(live, {"metadata": {"annotations": {key: selector}}})
+            if changes := pod_security_changes(live, current):
+                await self._patch(live, {"metadata": changes})
         await self.defaults.ensure(current, namespace, name)
         self._equipped[name] = equipment
-
-    async def _correct_metadata(
-        self, vc: VirtualCluster, namespace: VirtualNamespace, live: Object
-    ) -> None:
-        """Correct what the host decides by: the node selector, the Pod Security level."""
-        name = live["metadata"]["name"]
-        desired = annotations_of(claimed_namespace(vc, namespace, self.settings, ""))
-        selector = desired[vocabulary.NODE_SELECTOR_ANNOTATION]
-        if annotations_of(live).get(vocabulary.NODE_SELECTOR_ANNOTATION) != selector:
-            extra = {"virtual_cluster": vc.name, "namespace": name, "selector": selector}
-            _log.info("Correcting node selector of namespace", extra=extra)
-            patch = {"metadata": {"annotations": {vocabulary.NODE_SELECTOR_ANNOTATION: selector}}}
-            await self._patch(live, patch)
-        if changes := pod_security_changes(live, vc):
-            await self._patch(live, {"metadata": changes})
 
     async def _patch(self, live: Object, patch: Object) -> None:
         """Patch a namespace, and not another one that has its name by now."""
@@ -610,11 +599,9 @@ class NamespaceWriter:
         return phase in (Phase.CLAIMED, Phase.RELEASING)
 
     def _left(self, vc: VirtualCluster) -> Mapping[VirtualNamespace, HostNamespace]:
-        """Return what a virtual cluster claimed under earlier names."""
         return left_behind(self.claims, self.virtual_clusters, vc.name)
 
     async def _take_over(self, vc: VirtualCluster, live: Object) -> None:
-        """Change the claim of an earlier name; the next Work enters itself."""
         extra = {"virtual_cluster": vc.name, "namespace": live["metadata"]["name"]}
         _log.info("Taking over namespace of a former name", extra=extra)
         labels, annotations = {vocabulary.CLUSTER_LABEL: vc.name}, {vocabulary.WORK_ANNOTATION: ""}
@@ -665,7 +652,6 @@ class NamespaceWriter:
 
 
 def _refused(code: Code, detail: str, name: str = "") -> RefusedError:
-    """Return the error of a refusal that depends on the host namespace `name`."""
     return RefusedError(code, "metadata.namespace", detail, name)
 
 

@@ -168,8 +168,7 @@ class WorkFinalizer:
         """Remove what a Work created, then its finalizer. Raises KubeError, RetryError."""
         metadata = work["metadata"]
         key = (vc.name, metadata["name"])
-        finalizers = metadata.get("finalizers") or []
-        is_held = EXECUTION_FINALIZER in finalizers
+        is_held = EXECUTION_FINALIZER in (metadata.get("finalizers") or [])
         if not is_held and (is_report(work) or not self.clusters.is_deleting(vc.name)):
             self._cleaned[key] = metadata["uid"]
             return
@@ -206,7 +205,6 @@ class WorkFinalizer:
             store.observe(work)
 
     async def _clean(self, vc: VirtualCluster, work: Object) -> bool:
-        """Remove what a Work created; return False if it was abandoned and still exists."""
         is_up = self.clusters.is_ready(vc.name) or self.clusters.is_deleting(vc.name)
         if not is_up and not self.preserves(vc.name, work):
             raise NotReadyError(f"cluster({vc.name}) not ready")
@@ -229,7 +227,6 @@ class WorkFinalizer:
         return True
 
     async def _remove_all(self, vc: VirtualCluster, work: Object) -> list[Failure]:
-        """Remove all manifests, namespaces last; a failure stops these only."""
         remove = partial(self._remove, vc, work)
         for is_last in (False, True):
             some = [each for each in works.manifests_of(work) if _is_namespace(each) is is_last]
@@ -445,7 +442,6 @@ class Removal:
         return self.clusters.ours(name) is not None or bool(self.claims.of(name))
 
     async def _cluster(self, name: str) -> Object | None:
-        """Return our Cluster, read once more if it is not cached; None if there is none."""
         cached = self.clusters.ours(name)
         if cached is not None or self.clusters.other_agent(name) is not None:
             return cached

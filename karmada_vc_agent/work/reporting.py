@@ -269,8 +269,7 @@ class WorkEvents:
         """Report the condition Dispatching if it changed."""
         before = works.dispatching_of(work.get("status"))
         if works.is_listed(work) and (before is None or before["status"] != condition["status"]):
-            text = condition["message"]
-            self._recorder.record(EXECUTION, work, NORMAL, "WorkDispatching", text)
+            self._recorder.record(EXECUTION, work, NORMAL, "WorkDispatching", condition["message"])
 
     def synced(self, work: Object, cluster: str) -> None:
         """Report that all manifests of a Work are applied."""
@@ -365,7 +364,6 @@ class WorkEvents:
         source: str = EXECUTION,
         series: Series | None = None,
     ) -> bool:
-        """Record an event about a template; return whether it will be, or there is none."""
         uid = annotations_of(manifest).get(vocabulary.TEMPLATE_UID_ANNOTATION)
         key = key_of(manifest)
         if not isinstance(uid, str) or not uid or not key.name or not all(key.gvk[1:]):
@@ -380,7 +378,6 @@ class WorkEvents:
 
 
 def _slashed(obj: Object) -> str:
-    """Return `namespace/name`, with the slash even without a namespace."""
     return "/".join(key_of(obj)[1:])
 
 
@@ -524,7 +521,6 @@ def report_sync(
 
 
 def _report_manifests(events: WorkEvents, cluster: str, outcome: WorkOutcome, work: Object) -> None:
-    """Write the events of the Work and each of its manifests, also of success."""
     for manifest, done, _ in outcome.results:
         if isinstance(done, Applied):
             for notice in done.notices:

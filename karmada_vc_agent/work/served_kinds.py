@@ -102,7 +102,6 @@ class InterpreterRules:
         path = f"/apis/{_GROUP}/v1alpha1/{resource}"
 
         async def absent() -> bool:
-            """Return whether the hub never served the kind, and does not now."""
             return not (store.is_synced or self.were_seen) and await is_absent(hub, path)
 
         return Reflector(hub, path, codec, store, is_absent=absent)

@@ -161,7 +161,6 @@ class SharedObjects:
                 del self._users[key]
 
     async def _refuse_groups_of_host(self, resource: Resource, desired: Object) -> None:
-        """Refuse a new definition in a group that the host itself serves."""
         if gvk_of(desired).group_kind not in DEFINE_KINDS:
             return
         group = str(dig(desired, "spec", "group"))
@@ -189,7 +188,6 @@ class SharedObjects:
             raise RefusedError(Code.SHARED_OBJECT_CONFLICT, path, detail, kind)
 
     async def _has_objects(self, live: Object, selector: str = "") -> bool:
-        """Return whether a CustomResourceDefinition has objects that match a selector."""
         established = find_condition(dig(live, "status", "conditions"), "Established")
         is_never_served = established is not None and established["status"] == "False"
         if is_never_served or gvk_of(live).group_kind not in DEFINE_KINDS:
@@ -207,7 +205,6 @@ class SharedObjects:
             return not selector or await self._has_objects_in_claimed(api, plural, selector)
 
     async def _has_objects_in_claimed(self, api: str, plural: str, selector: str) -> bool:
-        """Return whether there are objects in claimed namespaces that match a selector."""
         namespaces = await self.host.get(
             "/api/v1/namespaces", {"labelSelector": f"{CLUSTER_LABEL},{selector}"}
         )
@@ -233,7 +230,6 @@ def _lost(desired: Object, live: Object | None) -> str | None:
 
 
 def _key(obj: Object) -> tuple[GroupKind, str]:
-    """Return kind and name."""
     return gvk_of(obj).group_kind, obj["metadata"]["name"]
 
 

@@ -124,7 +124,6 @@ class WorkWatches:
                 await self._requested.wait()
 
     def _is_covered(self, cluster: str) -> bool:
-        """Return whether the one watch for all covers a virtual cluster, and set its store."""
         if self.cluster_wide and "" not in self._stores:
             self._covered = set(self.clusters)
             self._stores[""] = self._new_store(lambda: self._covered)
@@ -145,7 +144,6 @@ class WorkWatches:
         self._running[cluster] = start(group, "reflector", run, f"reflector {path}")
 
     def _new_store(self, read: Callable[[], Collection[str]]) -> Store[Object]:
-        """Return a store; read: the virtual clusters whose Works are read from it."""
         codec = WorkCodec(self.bounds, read)
         store: Store[Object] = Store(codec, {Works.NAMESPACE_INDEX: namespaces_used})
         store.add_handler(partial(self._changed, read))

@@ -587,7 +587,12 @@ class Owners:
             or self.works.get(cluster, name) is None
         ):
             return None
-        return _ObjectOrigin(name, _without_content(obj))
+        recorded = annotations_of(obj).get(NAMES_ANNOTATION, "")
+        metadata = {key: obj["metadata"][key] for key in ("namespace", "name")}
+        is_kept = 0 < len(recorded) <= NAMES_AT_MOST
+        metadata["annotations"] = {NAMES_ANNOTATION: recorded} if is_kept else {}
+        kept = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
+        return _ObjectOrigin(name, kept)
 
     async def _owner_of(self, obj: Object, namespace: str) -> Object | None:
         references = obj["metadata"].get("ownerReferences") or []
@@ -605,15 +610,6 @@ class Owners:
     async def _get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return an object; a tenant may have written its kind and name, whatever they are."""
         return await self.host.look_up(resource.path(namespace, name))
-
-
-def _without_content(obj: Object) -> Object:
-    """Return what of an object is remembered."""
-    recorded = annotations_of(obj).get(NAMES_ANNOTATION, "")
-    metadata = {key: obj["metadata"][key] for key in ("namespace", "name")}
-    is_kept = 0 < len(recorded) <= NAMES_AT_MOST
-    metadata["annotations"] = {NAMES_ANNOTATION: recorded} if is_kept else {}
-    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
 
 
 def manifest_of(work: Object, root: Object, namespace: str) -> Object | None:

@@ -177,7 +177,6 @@ class Adoptions:
         return live if says_the_same else kept
 
     async def _pods_in(self, namespace: str) -> list[Object] | None:
-        """Return what counts of the pods of a namespace, None where there are too many."""
         query, pods = {"limit": str(PODS_OF_PAGE)}, list[Object]()
         for _ in range(PAGES_AT_MOST):
             content = await self.host.read_page(f"/api/v1/namespaces/{namespace}/pods", query)

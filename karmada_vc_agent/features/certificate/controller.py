@@ -181,7 +181,6 @@ class CertificateController:
     # --- check --------------------------------------------------------------------------
 
     async def _check(self) -> list[_Stored]:
-        """Return the stores that hold our identity; the first one defines it."""
         stored: list[_Stored] = []
         for store in self.stores:
             try:
@@ -210,7 +209,6 @@ class CertificateController:
     # --- request ------------------------------------------------------------------------
 
     async def _send_request(self, stored: _Stored) -> Requeue:
-        """Request a new certificate from the hub with the lifetime of the old one."""
         key, request = certificates.new_request(stored.certificate.subject)
         stem = stored.user if _NAME.fullmatch(stored.user) else "karmada-vc-agent"
         name = f"{stem}-{random_suffix()}"

@@ -252,10 +252,7 @@ class DeletionBrake:
         return None
 
     async def _release(self, name: str, confirmed: Iterable[Deletion] = ()) -> None:
-        """Hold nothing any more; permit what is confirmed, and count none of it.
-
-        What was added to the list meanwhile is not among it.
-        """
+        """Hold nothing; permit what is confirmed, uncounted, but not what was added meanwhile."""
         counted = self._of(name)
         waiting = [each.work for each in counted.pending.values()]
         counted.removed, counted.counted_at = None, -math.inf
@@ -269,7 +266,6 @@ class DeletionBrake:
             self._work_due.emit((name, work))
 
     def _show(self, name: str, record: Record) -> None:
-        """Report on each Work that it is held, once."""
         counted = self._of(name)
         text = (
             f"not deleting from cluster({name}): {record.objects} of {record.total} objects "
@@ -282,7 +278,6 @@ class DeletionBrake:
         counted.shown = set(counted.pending)
 
     async def _confirmed(self, name: str) -> str:
-        """Return what an administrator confirmed."""
         try:
             state = await self._host.get(self._path)
         except NotFoundError:
@@ -297,10 +292,7 @@ class DeletionBrake:
     # --- counting -----------------------------------------------------------------------
 
     def _held(self, cluster: str) -> Record | None:
-        """Count what is held; None = nothing is, or not any more.
-
-        Raises NotReadyError while the Works are not listed.
-        """
+        """Count what is held, None = nothing. Raises NotReadyError while Works are not listed."""
         counted = self._of(cluster)
         store = self._works.store(cluster)
         if counted.removed is None:
@@ -326,7 +318,6 @@ class DeletionBrake:
         return is_off or counted.is_leaving or self._finalizer.is_removing(cluster)
 
     def _recently(self, counted: _Counted) -> int:
-        """Return how many objects were deleted within the window."""
         while counted.recent and counted.recent[0][0] <= self._monotonic() - self._limits.window:
             counted.recent.popleft()
         return sum(objects for _, objects in counted.recent)
@@ -336,7 +327,6 @@ class DeletionBrake:
         return is_too_much(self._limits, deleted, removed + counted.remaining)
 
     def _count(self, cluster: str, counted: _Counted) -> None:
-        """Count the Works of a virtual cluster as they are now."""
         works = [work for work in self._works.of(cluster) if not is_report(work)]
         listed = {uid_of(work) for work in works}
 
@@ -361,7 +351,6 @@ class DeletionBrake:
         counted.pending, counted.counted_at = pending, self._monotonic()
 
     def _is_pending(self, cluster: str, work: Object) -> bool:
-        """Return whether the agent is to remove the objects of a Work."""
         if not self._finalizer.is_due(cluster, work) or self._finalizer.preserves(cluster, work):
             return False
         metadata = work["metadata"]

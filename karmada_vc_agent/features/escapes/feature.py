@@ -55,7 +55,6 @@ class _LeftPod:
 
 
 def _relabelled(old: Node | None, new: Node | None) -> str:
-    """Return the name of a node that may have moved to another group, "" for any other."""
     if old is not None and new is not None and old.metadata.labels == new.metadata.labels:
         return ""
     node = new or old
@@ -166,7 +165,6 @@ class Evictions:
 
 
 def _is_evictable(pod: Object, left: _LeftPod) -> bool:
-    """Return whether this is that pod, and no controller of its node keeps it."""
     metadata = pod["metadata"]
     if metadata["uid"] != left.uid or dig(pod, "spec", "nodeName") != left.node:
         return False
@@ -254,7 +252,6 @@ class EscapeDetector:
                 yield _key_of(pod)
 
     def _foreign(self, pod: Pod) -> Claim | None:
-        """Return the claim that a pod belongs to if it runs on a foreign node."""
         node = pod.spec.node_name
         if not node or pod.is_finished:
             return None

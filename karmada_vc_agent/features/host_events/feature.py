@@ -102,7 +102,6 @@ class _PassingCodec(Codec[HostEvent]):
         self._occurred = occurred
 
     def trim(self, obj: HostEvent) -> HostEvent:
-        """Pass on an event; return what is kept in place of all of them."""
         self._occurred(obj)
         return _NOTHING
 
@@ -146,19 +145,16 @@ class _Tally:
 
     @property
     def series(self) -> Series:
-        """Return what is to be recorded now."""
         count = self.earlier + sum(self.counts.values())
         return Series(self.name, min(count, COUNT_AT_MOST), self.first, self.last)
 
     def wait_s(self, now_s: float) -> float:
-        """Return for how long a new count is not recorded yet."""
         if self.recorded:
             return max(0.0, self.recorded_at_s + REPEATED_AFTER_S - now_s)
         return max(0.0, self.begun_at_s + GATHERED_S - now_s)
 
 
 def _stamp(time: str | None) -> str:
-    """Return a time of the API server without fractions of a second."""
     return f"{time[:19]}Z" if time else ""
 
 
@@ -235,10 +231,7 @@ def _unschedulable(total: int, text: str, nodes: int, taints: Collection[tuple[s
 
 
 def failure_of(message: str, *names: str) -> str:
-    """Return what the messages about one failure have in common, as a digest.
-
-    names: of objects; pods made for them have names that begin so.
-    """
+    """Return a digest of what messages about one failure share. names: of objects and pods."""
     text = _HEX.sub("", message[:TEXT_AT_MOST].removeprefix(_COMBINED))
     for name in filter(None, names):
         text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?:-[a-z0-9]+)*(?![A-Za-z0-9-])", "", text)
@@ -296,7 +289,6 @@ class _Share:
         self.of_event: LRUCache[str, _Tally] = LRUCache(SERIES_OF_ONE * 2)
 
     def series_of(self, event: HostEvent, now_s: float, *identity: str) -> _Tally:
-        """Return the series of an event, by what distinguishes it."""
         name = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:16]
         tally = self.series.setdefault(name, _Tally(name, now_s))
         self.of_event[event.metadata.uid] = tally
@@ -404,10 +396,8 @@ class HostEvents:
         return None
 
     async def _target(self, cluster: str, event: HostEvent) -> tuple[Object, Object, Object] | None:
-        """Return the root that an event is about, in its namespace; its Work and manifest."""
         involved = event.involved_object
-        gvk = parse_api_version(involved.api_version, involved.kind)
-        resource = await self._find_on_host(gvk)
+        resource = await self._find_on_host(parse_api_version(involved.api_version, involved.kind))
         claim = self._claim_on(event.metadata.namespace)
         if claim is None or claim.cluster != cluster or not (resource and resource.namespaced):
             return None

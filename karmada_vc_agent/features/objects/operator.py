@@ -150,10 +150,7 @@ class Operator:
 
 
 def _requests_that_expect(name: str | None) -> type[aiohttp.ClientRequest]:
-    """Return requests to a server whose certificate is for this name, None = that of its URL.
-
-    kopf, which makes them, ignores a kubeconfig's tls-server-name.
-    """
+    """Return requests that expect this name (None = the URL's): kopf ignores tls-server-name."""
 
     class Request(aiohttp.ClientRequest):
         def __init__(self, *args: Any, **options: Any) -> None:

@@ -97,8 +97,7 @@ def works_applied(counts: Mapping[str, int], failing: Sequence[str]) -> Conditio
         names = listed(failing, NAMED, counts[FAILED])
         return WORKS_APPLIED.false("WorksFailed", f"not applied: {names}")
     if counts[PENDING]:
-        text = f"{_works(counts[PENDING])} to be applied"
-        return WORKS_APPLIED.false("WorksPending", text)
+        return WORKS_APPLIED.false("WorksPending", f"{_works(counts[PENDING])} to be applied")
     if not counts[APPLIED]:
         return WORKS_APPLIED.true("NoWorks", "the virtual cluster has no Works")
     return WORKS_APPLIED.true("AllApplied", f"{_works(counts[APPLIED])} applied")
@@ -130,10 +129,7 @@ CHECK_S = 20.0
 
 
 class StatusWriter:
-    """Writes the status of an object where it changed; sole writer of it.
-
-    conditions: the declared ones, of a virtual cluster and the status that it has.
-    """
+    """Sole writer of the status of objects, where it changed. conditions: the declared ones."""
 
     def __init__(
         self,
@@ -205,7 +201,6 @@ class StatusWriter:
         )
 
     def _ready(self, definition: Definition) -> Condition:
-        """Return Ready as the Cluster on the hub has it."""
         name, vc = definition.name, definition.virtual_cluster
         host = self._judgements.of(name)
         if host is None:

@@ -57,10 +57,7 @@ _HOLDS_ALONE = frozenset((POD_NODE_SELECTOR, VALIDATING))
 
 
 class PolicyProblem(NamedTuple):
-    """Why a layer is not in effect, and what to do.
-
-    reason: in CamelCase, as in a condition. policy: name of the policy, "" = all of them.
-    """
+    """Why a layer is not in effect. reason: in CamelCase. policy: its name, "" = all of them."""
 
     reason: str
     text: str
@@ -70,15 +67,11 @@ class PolicyProblem(NamedTuple):
 def placement_enforced(
     layers: Collection[str], problems: Sequence[PolicyProblem] = ()
 ) -> Condition:
-    """Return the condition: True if a layer is in effect that rejects pods for other nodes.
-
-    layers: those in effect. problems: of the others.
-    """
+    """Return the condition: True if a layer rejects pods for other nodes. problems: of the rest."""
     held = ", ".join(layer for layer in LAYERS if layer in layers)
     texts = [problem.text for problem in problems]
     if not _HOLDS_ALONE.isdisjoint(layers):
-        message = "; ".join([f"enforced by {held}", *texts])
-        return PLACEMENT_ENFORCED.true("PodsKept", message)
+        return PLACEMENT_ENFORCED.true("PodsKept", "; ".join([f"enforced by {held}", *texts]))
     begin = "pods created by operators or tenants may run on any node"
     reason = problems[0].reason if problems else "NothingHolds"
     return PLACEMENT_ENFORCED.false(reason, "; ".join([begin, *texts]))
@@ -260,13 +253,10 @@ async def is_plugin_on(
 
 
 async def _dry_run_patch(host: ApiClient, namespace: str, patch: Object) -> Object | str:
-    """Return a Namespace as the server would change it, or its denial."""
-    path = f"/api/v1/namespaces/{namespace}"
-    return await _judged(host.merge_patch(path, patch, query=_DRY_RUN))
+    return await _judged(host.merge_patch(f"/api/v1/namespaces/{namespace}", patch, query=_DRY_RUN))
 
 
 async def _dry_run(host: ApiClient, pod: Object) -> Object | str:
-    """Return the pod as the server would store it, or its denial."""
     path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods"
     return await _judged(host.create(path, pod, query=_DRY_RUN))
 
@@ -322,10 +312,7 @@ _FORBIDDEN = PolicyProblem(
 
 
 class PolicyStatusController:
-    """Checks the agent's admission policies, which are the administrator's.
-
-    watch: called to watch the policies of one kind; changes enqueue `EVERYTHING`.
-    """
+    """Checks the administrator's admission policies. watch: called to watch those of a kind."""
 
     def __init__(self, parts: Parts, watch: Callable[[Resource], object]) -> None:
         common = parts.common
@@ -389,7 +376,6 @@ class PolicyStatusController:
         return Requeue(PROBLEM_S if problems else INTERVAL_S)
 
     def _report(self, problems: list[PolicyProblem], in_effect: set[str]) -> None:
-        """Compose the conditions; log and report each new problem."""
         placement = [p for p in problems if not p.policy or admission.is_about_placement(p.policy)]
         rights = [p for p in problems if not p.policy or not admission.is_about_placement(p.policy)]
         layers = [VALIDATING] if self._owner.placement_policy in in_effect else []
@@ -421,7 +407,6 @@ class PolicyStatusController:
     async def _compare(
         self, served: ServedApis, versions: Mapping[str, str]
     ) -> tuple[list[PolicyProblem], bool]:
-        """Return how policies differ from those that join would create, and if there are any."""
         try:
             live = await self._read(served, versions)
         except ForbiddenError:
@@ -454,7 +439,6 @@ class PolicyStatusController:
         return problems, bool(live)
 
     async def _read(self, served: ServedApis, versions: Mapping[str, str]) -> dict[str, Object]:
-        """Return the live policies by path, and watch them."""
         live = {}
         with_gateway = replace(self._owner, gateway="gateway")  # for the name of its policy, too
         for policy in admission.desired_policies(with_gateway, versions):
@@ -470,7 +454,6 @@ class PolicyStatusController:
 
 
 def _difference(desired: Object, live: Object | None) -> PolicyProblem | None:
-    """Return what is wrong with one policy or binding, None if it is as join creates it."""
     name = desired["metadata"]["name"]
     policy = f"{desired['kind']} {name}"
     if live is None:

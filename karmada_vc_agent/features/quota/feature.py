@@ -46,10 +46,7 @@ STALLED_AFTER_S = 10.0
 
 
 class Divisions(NamespaceShares):
-    """The state of each division; a long wait is a stall.
-
-    waiting: what it waits for, and since when, of each virtual cluster whose quota was checked.
-    """
+    """The state of each division. waiting: for what, and since when; a long wait is a stall."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -166,12 +163,10 @@ class QuotaController:
         return Requeue(STALLED_AFTER_S) if waits_for is not None else None
 
     def _note(self, name: str, waits_for: Pending | None) -> None:
-        """Record what the division waits for; report that it stalls, and that it continues."""
         if self._divisions.note(name, waits_for):
             self._status_due.emit(name)
 
     async def _step(self, name: str, vc: VirtualCluster) -> Pending | None:
-        """Write the next step; return what the division then waits for."""
         quotas = {
             quota["metadata"]["namespace"]: quota
             for quota in self._labelled(name, QUOTAS)
@@ -196,7 +191,6 @@ class QuotaController:
         return pending(total, shares, targets, step, missing)
 
     def _is_claimed(self, namespace: str) -> bool:
-        """Return whether a host namespace is claimed, and neither released nor being deleted."""
         return self._claims.phase(namespace) is Phase.CLAIMED
 
     async def _write(self, vc: VirtualCluster, quota: Object, hard: Mapping[str, int]) -> None:
@@ -214,7 +208,6 @@ class QuotaController:
             store.observe(answer)
 
     def _requested(self, vc: VirtualCluster) -> tuple[_ByNamespace, _ByNamespace]:
-        """Return the requests of the workloads in each host namespace, normally and in rollouts."""
         nodes = len(self._membership.nodes_of(vc.name))
         sums: tuple[_ByNamespace, _ByNamespace] = (defaultdict(Counter), defaultdict(Counter))
         for workload in self._labelled(vc.name, *WORKLOADS):
@@ -224,7 +217,6 @@ class QuotaController:
         return sums
 
     def _labelled(self, cluster: str, *resources: Resource) -> list[Object]:
-        """Return the objects of a virtual cluster, of all these resources."""
         labelled: list[Object] = []
         for resource in resources:
             store = self._store_of(resource)

@@ -38,10 +38,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """The reason why a division waits.
-
-    reason: CamelCase, as in a condition. problem: a message that the namespaces complete.
-    """
+    """Why a division waits. reason: in CamelCase. problem: text that the namespaces complete."""
 
     reason: str
     problem: str
@@ -139,10 +136,7 @@ def pending(
     written: Mapping[str, Amounts],
     missing: Collection[str],
 ) -> Pending | None:
-    """Return what is missing between the quotas and their targets, None if nothing.
-
-    written: current spec of the quotas. missing: namespaces without a quota.
-    """
+    """Return what targets lack, or None. written: spec of quotas. missing: without a quota."""
     if missing:
         return Pending("NamespaceWithoutQuota", "there is no quota yet in", tuple(sorted(missing)))
     uncounted = [n for n, share in shares.items() if total.keys() - (share.enforced or {}).keys()]
@@ -211,7 +205,6 @@ def _held(share: Share, resource: str) -> int:
 
 
 def _pod_count(workload: Object, nodes: int) -> tuple[int, int]:
-    """Return the number of pods that a workload declares, and the additional ones of a rollout."""
     kind, spec = gvk_of(workload).group_kind, workload.get("spec") or {}
     if kind not in vocabulary.WITH_PODS:
         return 0, 0

@@ -100,14 +100,12 @@ def multi_cluster_services(work: Object) -> set[tuple[str, str]]:
 
 
 def _labelled(reporter: Reporter, work: Object) -> set[tuple[str, str]]:
-    """Return (namespace, name) of the Service that a reporter's labels of a Work name, if any."""
     labels = labels_of(work)
     service = labels.get(reporter.namespace_label, ""), labels.get(reporter.name_label, "")
     return {service} if all(service) else set()
 
 
 def _manifests_for(reporter: Reporter, work: Object) -> list[ObjectKey]:
-    """Return the keys of the manifests in a Work that request reports from a reporter."""
     keys = map(key_of, maps_at(work, "spec", "workload", "manifests"))
     return [key for key in keys if key.gvk.group_kind == reporter.kind]
 
@@ -256,7 +254,6 @@ class EndpointSliceController:
                 yield from self.keys_of_work(claim.cluster, None, work)
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
-        """Enqueue the Service that a slice or a ServiceExport of the host belongs to."""
         for obj in filter(None, (old, new)):
             # Informers see the whole host: the namespace identifies the virtual cluster (trap 40).
             claim = self._claims.holder_of(obj["metadata"]["namespace"])
@@ -307,7 +304,6 @@ class EndpointSliceController:
     def _requested(
         self, key: ServiceKey, place: HostNamespace | None, exports: Store[Object] | None
     ) -> list[Reporter]:
-        """Return the reporters that are to report the slices of a Service."""
         cluster, namespace, service = key
         is_requested = {
             SERVICE_EXPORT_REPORTER: bool(place and exports and exports.get(place, service)),
@@ -321,7 +317,6 @@ class EndpointSliceController:
     async def _report(
         self, vc: VirtualCluster, endpoint_slice: Object, requested: Collection[Reporter]
     ) -> str:
-        """Write the report of one slice; return its name."""
         virtual = prune(restore(endpoint_slice, self._context_for(vc, "")))
         meta = virtual["metadata"]
         name = vocabulary.work_name("EndpointSlice", meta["name"], meta["namespace"])
@@ -363,7 +358,6 @@ class EndpointSliceController:
             store.accept(work)
 
     async def _store(self, informers: InformerSet, gvk: GroupVersionKind) -> Store[Object] | None:
-        """Return what the host has of a kind; None if it does not serve that kind."""
         resource = await self._find_on_host(gvk)
         return informers.store(resource) if resource is not None else None
 

@@ -179,8 +179,7 @@ def namespaces_held(held: Sequence[str]) -> Condition:
     """Return the condition; held: virtual namespaces, each with its reason."""
     if not held:
         return NAMESPACES_HELD.false("NoneHeld", "the agent writes to all namespaces")
-    text = f"the agent writes nothing in {listed(held)}"
-    return NAMESPACES_HELD.true("Held", text)
+    return NAMESPACES_HELD.true("Held", f"the agent writes nothing in {listed(held)}")
 
 
 CONDITIONS = (

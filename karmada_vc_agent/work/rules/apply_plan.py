@@ -46,8 +46,16 @@ def with_mark(desired: Object, live: Object | None, digest: str) -> Object:
     kind = gvk_of(desired).group_kind
     if kind.group in _UNCOUNTED and kind not in _COUNTED:
         return desired
-    generation = 1 if live is None else _next_generation(desired, live, digest)
-    return desired if generation is None else _marked(desired, digest, generation)
+    if live is None:
+        return _marked(desired, digest, 1)
+    # The mark has a generation that the object has only if no one changes it after this write.
+    now = dig(live, "metadata", "generation")
+    if not isinstance(now, int) or not now:
+        return desired
+    is_counted = not has_content(live, desired)
+    if not is_counted and kind in _COUNTED_WITH_ANNOTATIONS:
+        is_counted = annotations_of(_marked(desired, digest, now)) != annotations_of(live)
+    return _marked(desired, digest, now + is_counted)
 
 
 def _marked(desired: Object, digest: str, generation: int) -> Object:
@@ -88,17 +96,6 @@ def has_value(live: Any, desired: Any) -> bool:
         return False
     ours, theirs = read(desired), read(live)  # servers write `1` for `1000m`
     return ours is not None and theirs is not None and ours.nano == theirs.nano
-
-
-def _next_generation(desired: Object, live: Object, digest: str) -> int | None:
-    """Return a generation that the object has only if no one changes it after this write."""
-    now = dig(live, "metadata", "generation")
-    if not isinstance(now, int) or not now:
-        return None
-    is_counted = not has_content(live, desired)
-    if not is_counted and gvk_of(desired).group_kind in _COUNTED_WITH_ANNOTATIONS:
-        is_counted = annotations_of(_marked(desired, digest, now)) != annotations_of(live)
-    return now + is_counted
 
 
 def _mark_text(digest: str, generation: int) -> str:

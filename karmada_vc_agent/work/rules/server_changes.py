@@ -226,7 +226,6 @@ def _limit_range(desired: Object, _live: Object) -> Object:
 
 
 def _limit(limit: Any) -> Any:
-    """Give a container its maximum by default, and that for what it requests."""
     fields = ("max", "default", "defaultRequest", "min")
     if dig(limit, "type") != "Container":
         return limit
@@ -328,7 +327,6 @@ def _ports(service: Object) -> list[tuple[str, Object]]:
 
 
 def _with_ports(service: Object, node_ports: Mapping[str, int | None]) -> Object:
-    """Return the Service with these node ports; None removes one."""
     ports = []
     for key, port in _ports(service):
         rest = {name: value for name, value in port.items() if name != "nodePort"}
