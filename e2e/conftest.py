@@ -15,6 +15,7 @@ from e2e.lab.api import Api
 from e2e.lab.cleanup import clean_up, wait_until_deleted
 from e2e.lab.interpret import Interpreter, cached_program
 from e2e.lab.lab import Lab, SharedLab
+from e2e.lab.lone_server import lone_karmada
 from e2e.lab.node_groups import NodeGroups, serve_node_groups
 from e2e.lab.proxy import Proxy
 
@@ -138,6 +139,13 @@ def lab_of_the_file(
     made = SharedLab(hub, host, tmp_path_factory.mktemp("lab"))
     with _lab(made, finished_labs, request):
         yield made
+
+
+@pytest.fixture
+def own_hub(tmp_path: Path) -> Iterator[Api]:
+    """Run a hub with no objects of other stories; `own-hub` below tmp_path has its audit log."""
+    with lone_karmada(tmp_path / "own-hub", is_audited=True) as api:
+        yield api
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """What the hub deletes at once waits on the host until an administrator of the site decides."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from e2e.lab.api import Api, Object, path_of
 from e2e.lab.cleanup import clean_up
 from e2e.lab.deletions import confirm_deletions
 from e2e.lab.lab import BRAKE, CLUSTERS, FAST, QUICK_LEASE, Lab
-from e2e.lab.lone_server import lone_karmada
 from e2e.lab.page_front import Fault, PageFront
 from e2e.lab.restorable import Restorable
 from e2e.lab.wait import GONE_S, THROUGH_HUB_S, wait_until_deleted, within
@@ -22,12 +20,6 @@ DELETED_AT_MOST = 9
 """Where deletions arrive one by one: fewer than 10 are never held, and these are above 30 %."""
 LOOKED_AT_S = 30.0
 """The agent looks every 5 s, and a Work that waits is retried after 10 s at most."""
-
-
-@pytest.fixture
-def own_hub(tmp_path: Path) -> Iterator[Api]:
-    with lone_karmada(tmp_path / "own-hub") as api:
-        yield api
 
 
 class Site:

@@ -6,6 +6,7 @@ The earlier version is the commit before this one; `hack/upgrade-story FROM` nam
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -17,12 +18,13 @@ from control_planes import tools
 from e2e.lab import objects
 from e2e.lab.agent import ROOT
 from e2e.lab.api import Api, Object, collection, path_of
-from e2e.lab.audit import AgentWrites, AuditLog, shared_log
+from e2e.lab.audit import AgentWrites, AuditLog
 from e2e.lab.checkpoint import KEPT, is_saved
+from e2e.lab.cleanup import clean_up
 from e2e.lab.gateway import Gateway, Way
 from e2e.lab.joining import Joining
 from e2e.lab.lab import CLUSTERS, Group, Lab
-from e2e.lab.lone_server import lone_api_server
+from e2e.lab.lone_server import audit_log, lone_api_server
 from e2e.lab.step import Step
 from e2e.lab.upgrade import REFUSED, Forbidden, Site, earlier_tree
 from e2e.lab.wait import PERIODIC_S, THROUGH_HUB_S, within
@@ -78,35 +80,41 @@ class Served:
 
 
 @pytest.fixture
-def served(lab: Lab, earlier: Path) -> Iterator[Served]:
-    groups = [lab.group(letter, nodes=2) for letter in "abc"]
-    joining = Joining(lab, *groups)
-    joining.agent.settings |= {"checkpoint": KEPT}
-    joining.agent.settings["virtualClusters"][1]["quota"] = {"pods": "20"}
-    gateway = Gateway(lab, Way(lab.directory, by_proxy=False))
-    joining.agent.settings["gateway"] = gateway.settings
-    site = Site(lab, joining, gateway)
-    site.join(earlier)
-    agent = site.roll_out(earlier)
-    namespace = lab.namespace()
-    templates = [
-        objects.config_map(namespace, key="1"),
-        objects.deployment(namespace, replicas=2),
-        objects.stateful_set(namespace, replicas=2),
-    ]
-    lab.propagate(templates, *groups)
-    for template in templates:
-        lab.wait_fully_applied(template)
-    lab.wait_status(templates[1], readyReplicas=6)
-    for group in groups:
-        within(THROUGH_HUB_S, is_saved, lab, agent, group, templates[0])
-    yield Served(lab, site, groups, templates)
-    gateway.stop()
+def served(own_hub: Api, host: Api, tmp_path: Path, earlier: Path) -> Iterator[Served]:
+    """Serve a hub of its own: namespaces of other stories would get a share of the quota."""
+    lab = Lab(own_hub, host, tmp_path)
+    with ExitStack() as stack:
+        stack.callback(clean_up, lab)
+        groups = [lab.group(letter, nodes=2) for letter in "abc"]
+        joining = Joining(lab, *groups)
+        joining.agent.settings |= {"checkpoint": KEPT}
+        joining.agent.settings["virtualClusters"][1]["quota"] = {"pods": "20"}
+        gateway = Gateway(lab, Way(lab.directory, by_proxy=False))
+        stack.callback(gateway.stop)
+        joining.agent.settings["gateway"] = gateway.settings
+        site = Site(lab, joining, gateway)
+        site.join(earlier)
+        agent = site.roll_out(earlier)
+        namespace = lab.namespace()
+        templates = [
+            objects.config_map(namespace, key="1"),
+            objects.deployment(namespace, replicas=2),
+            objects.stateful_set(namespace, replicas=2),
+        ]
+        lab.propagate(templates, *groups)
+        for template in templates:
+            lab.wait_fully_applied(template)
+        lab.wait_status(templates[1], readyReplicas=6)
+        for group in groups:
+            within(THROUGH_HUB_S, is_saved, lab, agent, group, templates[0])
+        yield Served(lab, site, groups, templates)
 
 
-def test_virtual_clusters_serve_through_upgrade_and_rollback(served: Served, earlier: Path) -> None:
+def test_virtual_clusters_serve_through_upgrade_and_rollback(
+    served: Served, earlier: Path, tmp_path: Path
+) -> None:
     lab, site = served.lab, served.site
-    leases = shared_log("hub")
+    leases = audit_log(tmp_path / "own-hub")
     before = served.lives()
     with Forbidden(lab.host, served.groups[0].nodes[0], lab.label) as forbidden:
         for number, tree in enumerate((ROOT, earlier, ROOT)):

@@ -6,12 +6,7 @@ import pytest
 
 LIMIT = 3
 """With more of them the suite fails: mend one first."""
-QUARANTINED: dict[str, str] = {
-    "e2e/test_upgrade.py::test_virtual_clusters_serve_through_upgrade_and_rollback": (
-        "since 2026-11-26: one `vc-quota` is written once more around a roll-out in some runs; "
-        "whether by the start of the agent or by a division that still goes on is open"
-    ),
-}
+QUARANTINED: dict[str, str] = {}
 """Id of a test, with or without its case -> why it fails at times, and since when."""
 _MARK = "quarantined: "
 
