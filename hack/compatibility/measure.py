@@ -118,7 +118,13 @@ def _full(module: tools.ToolModule, minor: str) -> str:
 
 
 def _commit() -> str:
-    command = ["git", "describe", "--always", "--dirty"]
+    """Return the commit, marked if anything but what this program writes differs from it."""
+    changed = _git("status", "--porcelain", "--", ".", f":!{RESULTS}", f":!{RESULTS}.md")
+    return _git("rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", *arguments]
     return subprocess.run(
         command, cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout.strip()
