@@ -43,6 +43,7 @@ from karmada_vc_agent.model.vocabulary import (
     AGENT_LABEL,
     ALLOW_ADOPTION_ANNOTATION,
     CLUSTER_LABEL,
+    CLUSTER_ROLES_PATH,
     GATEWAY_LABEL,
     NAMESPACE_ADMIN,
     RBAC_API,
@@ -354,7 +355,7 @@ async def revoke_tokens(
     await _remove_callers(host, f"{GATEWAY_LABEL}={agent},{CLUSTER_LABEL}={cluster}", changes)
 
 
-_POLICIES_PATH = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+POLICIES_PATH = f"/apis/{admission.GROUP}/v1/validatingadmissionpolicies"
 _DRY = {"dryRun": "All"}
 _ATTEMPTS = 3
 _CONFLICTS = (AlreadyExistsError, ConflictError, NotFoundError)
@@ -366,7 +367,7 @@ async def read_host(host: ApiClient, agent: str) -> tuple[ServedApis, PolicyOwne
     name = PolicyOwner(agent, "", "").confines_policy
     if admission.VALIDATING not in admission.served_versions(served):
         return served, None
-    return served, admission.owner_of(await find(host, f"{_POLICIES_PATH}/{name}") or {})
+    return served, admission.owner_of(await find(host, f"{POLICIES_PATH}/{name}") or {})
 
 
 async def check_profile(host: ApiClient, agent: str, tenancy: str) -> None:
@@ -375,7 +376,7 @@ async def check_profile(host: ApiClient, agent: str, tenancy: str) -> None:
     The ClusterRoles of tenants are the host's, and those of one profile grant more than those of
     the other. Raises ConfigError, KubeError.
     """
-    shared = await find(host, f"/apis/{RBAC_API}/clusterroles/{NAMESPACE_ADMIN}") or {}
+    shared = await find(host, f"{CLUSTER_ROLES_PATH}/{NAMESPACE_ADMIN}") or {}
     recorded = annotations_of(shared).get(TENANCY_ANNOTATION, tenancy)
     roles = await rbac_objects(host, "ClusterRole", AGENT_LABEL) if recorded != tenancy else ()
     agents = {(labels_of(role)[AGENT_LABEL], role["metadata"]["name"]) for role in roles}
@@ -417,15 +418,15 @@ async def grant_on_host(
 
 async def _roles(host: ApiClient, rights: HostRights) -> tuple[list[Object], set[str]]:
     """Return the roles, and the names of those of tenants that another owner made."""
-    path, granted = f"/apis/{RBAC_API}/clusterroles", dict(rights.access.granted)
+    granted = dict(rights.access.granted)
     most = granted[NAMESPACE_ADMIN]
     kept = set()
     for built_in, name in TENANT_ROLES.items():
-        live = await find(host, f"{path}/{name}")
+        live = await find(host, f"{CLUSTER_ROLES_PATH}/{name}")
         if live is not None and not labels_of(live).items() >= MANAGED.items():
             kept.add(name)
         if name != NAMESPACE_ADMIN and not rights.access.is_confined:
-            of_the_host = await find(host, f"{path}/{built_in}") or {}
+            of_the_host = await find(host, f"{CLUSTER_ROLES_PATH}/{built_in}") or {}
             granted[name] = cut(maps_at(of_the_host, "rules"), most)
     return host_roles(replace(rights.access, granted=granted)), kept
 

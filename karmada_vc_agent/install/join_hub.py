@@ -62,9 +62,9 @@ from karmada_vc_agent.model.user_text import plain_address
 from karmada_vc_agent.model.vocabulary import (
     AGENT_LABEL,
     AGENTS_GROUP,
+    CLUSTER_ROLES_PATH,
     HOST_ANNOTATION,
     LEASE_NAMESPACE,
-    RBAC_API,
     SYSTEM_LABEL,
     USER_PREFIX,
 )
@@ -351,9 +351,6 @@ class JoinPlan:
     def say(self, text: str) -> None:
         """Print a line: to stderr where the manifests go to stdout."""
         click.echo(text, err=not self.applies and self.directory is None)
-
-
-CLUSTER_ROLES_PATH = f"/apis/{RBAC_API}/clusterroles"
 
 
 async def hub_role(hub: ApiClient, agent: str) -> Object:

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
-from karmada_vc_agent.access.admission import GROUP, PolicyOwner, protected_user
+from karmada_vc_agent.access.admission import PolicyOwner, protected_user
 from karmada_vc_agent.access.agent_objects import TOKEN_KINDS, hub_secret_name
 from karmada_vc_agent.access.rights import HubAccess, named_clusters
 from karmada_vc_agent.cluster.host_objects import labelled_objects, objects_in
@@ -30,8 +30,8 @@ from karmada_vc_agent.cluster.virtual_clusters import Claim, Phase, Scopes, clai
 from karmada_vc_agent.commands.shared import CommandError, waiting
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.install.apply_objects import Changes, find
-from karmada_vc_agent.install.host_rights import prune, revoke_tokens
-from karmada_vc_agent.install.join_hub import CLUSTER_ROLES_PATH, hub_role
+from karmada_vc_agent.install.host_rights import POLICIES_PATH, prune, revoke_tokens
+from karmada_vc_agent.install.join_hub import hub_role
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import (
     Discovery,
@@ -49,6 +49,7 @@ from karmada_vc_agent.model.vocabulary import (
     AGENT_LABEL,
     CHECKPOINT_ANNOTATION,
     CLUSTER_LABEL,
+    CLUSTER_ROLES_PATH,
     EXECUTION_FINALIZER,
     LEASE_HOLDER_ANNOTATION,
     LEASE_NAMESPACE,
@@ -218,16 +219,16 @@ async def wait_deleted(hub: ApiClient, leaving: Leaving, say: Say, *, releases: 
         works = await works_of(hub, leaving.cluster)
         if releases:
             await _release_works(hub, works, say)
-        waiting = f"{len(works)} Works" if works else "the hub to remove the Cluster"
-        if waiting != said:
-            say(f"hub: waiting for {waiting}")
-            said = waiting
+        awaited = f"{len(works)} Works" if works else "the hub to remove the Cluster"
+        if awaited != said:
+            say(f"hub: waiting for {awaited}")
+            said = awaited
         if time.monotonic() > deadline:
             bindings = await bindings_to(hub, leaving.cluster)
             still = "; still targeted by " + ", ".join(bindings[:SHOWN]) if bindings else ""
             raise CommandError(
                 f"Cluster {leaving.cluster} still exists after {leaving.timeout_s:.0f} s, "
-                f"waiting for {waiting}{still}. It is marked for deletion; run leave again to "
+                f"waiting for {awaited}{still}. It is marked for deletion; run leave again to "
                 "continue"
             )
         await asyncio.sleep(POLL_S)
@@ -495,9 +496,6 @@ def _origin(live: Object) -> tuple[str | None, str]:
     return labels_of(live).get(CLUSTER_LABEL), work_of(live)
 
 
-_POLICIES_PATH = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
-
-
 def check_ours(cluster: Object | None, leaving: Leaving, host_uid: str) -> None:
     """Reject a Cluster that this host did not register, or that another agent serves.
 
@@ -546,7 +544,7 @@ async def claimants(host: ApiClient, cluster: str) -> set[str]:
 async def claims_user(host: ApiClient, agent: str) -> str:
     """Return the user to impersonate for claimed namespaces, "" = none. Raises CommandError."""
     policy = PolicyOwner(agent, "", "").claims_policy
-    path = f"{_POLICIES_PATH}/{policy}"
+    path = f"{POLICIES_PATH}/{policy}"
     try:
         live = await find(host, path)
     except NotServedError:

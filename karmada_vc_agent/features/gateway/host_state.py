@@ -46,7 +46,7 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of, parse_api_version
 from karmada_vc_agent.model.virtual_cluster import ClaimedNamespaces, VirtualCluster
-from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, random_suffix
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, CLUSTER_ROLES_PATH, random_suffix
 from karmada_vc_agent.runner.common import TranslationContexts, translation_settings
 from karmada_vc_agent.translation.context import (
     ANCHOR_NAMESPACE,
@@ -59,7 +59,6 @@ from karmada_vc_agent.work.served_kinds import ServedKinds
 _log = logging.getLogger(__name__)
 
 NAMESPACES_PATH = "/api/v1/namespaces"
-ROLES_PATH = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 DISCOVERY_AGE_S = 10.0
 """How old an answer may be before an unknown kind refreshes discovery (5)."""
 RELEASED_S, RELEASED = 600.0, 10_000
@@ -131,7 +130,7 @@ class HostState:
             Reflector(host, NAMESPACES_PATH, raw, self.namespaces),
             Reflector(host, "/api/v1/nodes", node_codec, self.nodes),
             Reflector(host, secrets, raw, self.secrets, ours),
-            Reflector(host, ROLES_PATH, raw, self.roles, {"labelSelector": CLUSTER_LABEL}),
+            Reflector(host, CLUSTER_ROLES_PATH, raw, self.roles, {"labelSelector": CLUSTER_LABEL}),
         )
         self._subscribe()
 
