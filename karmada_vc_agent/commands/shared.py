@@ -135,12 +135,6 @@ def options(name: str, **values: str) -> Callable[[Callable[..., Any]], Callable
     return add
 
 
-agent_config, agent_name, agent_namespace = map(
-    options, ("agent_config", "agent_name", "agent_namespace")
-)
-karmada_context, kubeconfig = options("karmada_context"), options("kubeconfig")
-
-
 def written(content: Any, form: str) -> str:
     """Return plain data as JSON or YAML."""
     if form == "json":
