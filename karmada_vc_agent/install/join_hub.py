@@ -274,7 +274,7 @@ async def _cluster_info(credentials: Credentials, token: str) -> Object:
                         return cluster_info
                     await asyncio.sleep(RETRY_S)
         except TimeoutError:
-            return cluster_info  # still unsigned; `verify` reports it
+            return cluster_info  # still unsigned: verified_kubeconfig() reports it
         except (NotFoundError, PageError, ForbiddenError, UnauthorizedError) as error:
             raise CommandError(
                 f"the hub does not publish ConfigMap kube-public/cluster-info ({error}), as one "
@@ -342,10 +342,15 @@ class JoinPlan:
             affinity=affinity,
             is_elsewhere=self.is_elsewhere,
         )
-        clusters, read = self.access.clusters, (served, installed, described)
-        schedulers, groups = self.schedulers, self.api_groups
         return host_rights(
-            install, config, clusters, *read, schedulers=schedulers, api_groups=groups
+            install,
+            config,
+            self.access.clusters,
+            served,
+            installed,
+            described,
+            schedulers=self.schedulers,
+            api_groups=self.api_groups,
         )
 
     def say(self, text: str) -> None:
