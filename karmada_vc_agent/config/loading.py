@@ -63,13 +63,14 @@ def _with_bounds(raw: dict[str, Any], struct: type[AgentConfig]) -> dict[str, An
     entries = raw.get("virtualClusters", ())
     sources = [raw[each.key] for each in sources_of(struct) if each.key in raw]
     with suppress(TypeError, AttributeError):  # decoding reports what has another form
-        common = {"bounds": _without_nulls(raw.get("bounds", {}))}
-        raw = common | raw | common
+        bounds = _without_nulls(raw.get("bounds", {}))
+        raw.pop("bounds", None)
+        raw = {"bounds": bounds, **raw}
         entries = [*entries, *(each.setdefault("settings", {}) for each in sources)]
         for entry in entries:
             if entry.get("nodeSelector", "") is None:
                 del entry["nodeSelector"]
-            entry["bounds"] = raw["bounds"] | _without_nulls(entry.get("bounds", {}))
+            entry["bounds"] = bounds | _without_nulls(entry.get("bounds", {}))
     return raw
 
 
