@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from typing import Any
 
 import click
@@ -15,7 +14,7 @@ from karmada_vc_agent.commands.shared import CommandError, one_line_errors
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery
-from karmada_vc_agent.kube.errors import KubeError, NotFoundError
+from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.kube.kubeconfig import find_credentials
 from karmada_vc_agent.kube.transport import Credentials, Timeouts
 from karmada_vc_agent.model.objects import (
@@ -97,9 +96,8 @@ async def _works(hub: ApiClient, cluster: str, parts: Sequence[str]) -> list[Obj
     """Return the Work of that name, or those with the object that is named."""
     namespace = execution_namespace(cluster)
     if len(parts) == 1:
-        with suppress(NotFoundError):
-            return [await hub.get(work_path(namespace, parts[0]))]
-        return []
+        named = await hub.find(work_path(namespace, parts[0]))
+        return [named] if named else []
     works = (await hub.get(work_path(namespace))).get("items") or []
     return [work for work in works if any(_is_of(parts, each) for each in manifests_of(work))]
 

@@ -28,7 +28,7 @@ from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, agent_id, agent
 from karmada_vc_agent.cluster.rules.cluster_objects import served_by_another
 from karmada_vc_agent.commands.shared import CommandError, waiting
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.install.apply_objects import MANAGER, Changes, apply_all, find
+from karmada_vc_agent.install.apply_objects import MANAGER, Changes, apply_all
 from karmada_vc_agent.install.host_rights import (
     NOT_DESCRIBED,
     HostRights,
@@ -360,7 +360,7 @@ class JoinPlan:
 
 async def hub_role(hub: ApiClient, agent: str) -> Object:
     """Return the ClusterRole of an agent on the hub, {} if there is none. Raises KubeError."""
-    return await find(hub, f"{CLUSTER_ROLES_PATH}/{HubAccess(agent, ()).role}") or {}
+    return await hub.find(f"{CLUSTER_ROLES_PATH}/{HubAccess(agent, ()).role}") or {}
 
 
 async def check_hub(hub: ApiClient, access: HubAccess, namespace: str, uid: str) -> None:
@@ -490,7 +490,7 @@ async def warn_of_missing_fields(hub: Hub) -> None:
     """Warn of fields that Works of an older Karmada lack; a bootstrap token may not read them."""
     if hub.is_admin:
         with suppress(ForbiddenError, NotServedError):  # what is no hub is refused later
-            for text in versions.missing_fields(await find(hub.client, _CRD_OF_WORKS)):
+            for text in versions.missing_fields(await hub.client.find(_CRD_OF_WORKS)):
                 warn(f"the hub is of an older Karmada: {text}")
 
 
@@ -526,5 +526,5 @@ def with_host_of(role: Object, access: HubAccess) -> HubAccess:
 
 async def installed_kubeconfig(host: ApiClient, namespace: str) -> str:
     """Return the installed agent's kubeconfig for the hub, or ""."""
-    secret = await find(host, f"/api/v1/namespaces/{namespace}/secrets/{HUB_SECRET}")
+    secret = await host.find(f"/api/v1/namespaces/{namespace}/secrets/{HUB_SECRET}")
     return base64.b64decode(dig(secret, "data", HUB_SECRET) or "").decode(errors="replace")

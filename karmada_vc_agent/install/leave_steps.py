@@ -29,7 +29,7 @@ from karmada_vc_agent.cluster.lease import LEASES_PATH
 from karmada_vc_agent.cluster.virtual_clusters import Claim, Phase, Scopes, claim_of, phase_of
 from karmada_vc_agent.commands.shared import CommandError, waiting
 from karmada_vc_agent.feature_list import FEATURES
-from karmada_vc_agent.install.apply_objects import Changes, find
+from karmada_vc_agent.install.apply_objects import Changes
 from karmada_vc_agent.install.host_rights import POLICIES_PATH, prune, revoke_tokens
 from karmada_vc_agent.install.join_hub import hub_role
 from karmada_vc_agent.kube.client import ApiClient
@@ -125,7 +125,7 @@ async def leading(
     leads raises CommandError.
     """
     alone = "no agent is running: cleaning up from here"
-    if await find(host, f"{NAMESPACES_PATH}/{leaving.namespace}") is None:
+    if await host.find(f"{NAMESPACES_PATH}/{leaving.namespace}") is None:
         if hub is not None:
             say(alone)
         yield False
@@ -153,8 +153,8 @@ async def leading(
                     now = await _lead(host, leaving)
                     # The Lease of a killed agent still names it; clocks are not compared.
                     is_live = now != before and not election.is_leading()
-                    if hub is not None and is_live and await find(hub, cluster) is not None:
-                        lease = await find(hub, f"{LEASES_PATH}/{leaving.cluster}") or {}
+                    if hub is not None and is_live and await hub.find(cluster) is not None:
+                        lease = await hub.find(f"{LEASES_PATH}/{leaving.cluster}") or {}
                         served = annotations_of(lease).get(LEASE_HOLDER_ANNOTATION) == now[0]
         except TimeoutError:
             alone = f"the running agent does not serve {leaving.cluster}: cleaning up from here"
@@ -177,7 +177,7 @@ async def leading(
 
 async def _lead(host: ApiClient, leaving: Leaving) -> tuple[str, str]:
     path = f"/apis/coordination.k8s.io/v1/namespaces/{leaving.namespace}/leases/{leaving.agent}"
-    spec = dig(await find(host, path), "spec") or {}
+    spec = dig(await host.find(path), "spec") or {}
     return str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")
 
 
@@ -215,7 +215,7 @@ async def wait_deleted(hub: ApiClient, leaving: Leaving, say: Say, *, releases: 
     """Wait until the Cluster is deleted; releases: remove finalizers. Raises CommandError."""
     deadline = time.monotonic() + leaving.timeout_s
     said = ""
-    while await find(hub, f"{CLUSTERS_PATH}/{leaving.cluster}") is not None:
+    while await hub.find(f"{CLUSTERS_PATH}/{leaving.cluster}") is not None:
         works = await works_of(hub, leaving.cluster)
         if releases:
             await _release_works(hub, works, say)
@@ -244,7 +244,7 @@ async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
         f"{local}/roles/{access.role}",
         f"{CLUSTER_ROLES_PATH}/{access.auth_role}",
     ):
-        role = await find(hub, path)
+        role = await hub.find(path)
         if role is None or leaving.cluster not in named_clusters(role):
             continue
         role["rules"] = _without(role["rules"], leaving.cluster)
@@ -261,10 +261,10 @@ async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
     await delete_present(hub, f"{bindings}/{access.role}:works", say)
     for secret in (hub_secret_name(leaving.cluster, kind) for kind in TOKEN_KINDS):
         path = f"/api/v1/namespaces/{LEASE_NAMESPACE}/secrets/{secret}"
-        live = await find(hub, path)
+        live = await hub.find(path)
         if labels_of(live or {}).get(SYSTEM_LABEL) == "true":
             await delete_present(hub, path, say)
-    space = await find(hub, f"/api/v1/namespaces/{namespace}")
+    space = await hub.find(f"/api/v1/namespaces/{namespace}")
     if space is not None and not space["metadata"].get("deletionTimestamp"):
         await delete_present(hub, f"/api/v1/namespaces/{namespace}", say)
 
@@ -292,7 +292,7 @@ async def delete_present(client: ApiClient, path: str, say: Say) -> None:
 
 async def remember_left(host: ApiClient, leaving: Leaving, say: Say) -> None:
     """Record that it left, so that no agent registers it while its settings have it (trap 5)."""
-    if await find(host, f"/api/v1/namespaces/{leaving.namespace}") is None:
+    if await host.find(f"/api/v1/namespaces/{leaving.namespace}") is None:
         return
     state = AgentState(host, leaving.namespace, leaving.agent)
     await state.load()
@@ -546,7 +546,7 @@ async def claims_user(host: ApiClient, agent: str) -> str:
     policy = PolicyOwner(agent, "", "").claims_policy
     path = f"{POLICIES_PATH}/{policy}"
     try:
-        live = await find(host, path)
+        live = await host.find(path)
     except NotServedError:
         if not await is_absent(host, path):
             raise

@@ -17,7 +17,6 @@ from karmada_vc_agent.access.agent_objects import TokenKind, hub_secret_name
 from karmada_vc_agent.access.rights import MANAGED, HubAccess
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, version_of
 from karmada_vc_agent.features.gateway.tokens import GatewayTokens
-from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue, RetryError, same
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import AlreadyExistsError, ForbiddenError, NotFoundError
@@ -314,9 +313,8 @@ class ClusterAccess:
 
     async def _put_identities(self, desired: Object) -> None:
         path = f"{CLUSTER_ROLES_PATH}/{desired['metadata']['name']}"
-        try:
-            live = await self._host.get(path)
-        except NotFoundError:
+        live = await self._host.find(path)
+        if live is None:
             try:
                 await self._host.create(CLUSTER_ROLES_PATH, desired)
             except AlreadyExistsError as error:
@@ -396,7 +394,7 @@ async def align_role(common: Common, name: str) -> Requeue:
     """
     host = common.clients.host
     served = await common.discoveries.host.refresh(DISCOVERY_MAX_AGE_S)
-    of_the_host = maps_at(await _role(host, BUILT_INS[name]) or {}, "rules")
+    of_the_host = maps_at(await host.find(f"{CLUSTER_ROLES_PATH}/{BUILT_INS[name]}") or {}, "rules")
 
     def rules_in(*, is_strict: bool) -> list[Object]:
         most = admin_rules(served.namespaced, is_strict=is_strict)
@@ -404,7 +402,7 @@ async def align_role(common: Common, name: str) -> Requeue:
 
     strict = rules_in(is_strict=True)
     rules = strict if common.config.tenancy == STRICT else rules_in(is_strict=False)
-    live = await _role(host, name)
+    live = await host.find(f"{CLUSTER_ROLES_PATH}/{name}")
     if live is None:
         _log.info("Creating ClusterRole", extra={"cluster_role": name})
         metadata = {"name": name, "labels": MANAGED}
@@ -420,13 +418,6 @@ async def align_role(common: Common, name: str) -> Requeue:
         _log.info("Updating ClusterRole", extra={"cluster_role": name})
         await host.replace(f"{CLUSTER_ROLES_PATH}/{name}", {**live, "rules": rules})
     return ROLES_PERIOD
-
-
-async def _role(host: ApiClient, name: str) -> Object | None:
-    try:
-        return await host.get(f"{CLUSTER_ROLES_PATH}/{name}")
-    except NotFoundError:
-        return None
 
 
 def setup_admin_role(parts: Parts) -> ControllerSpec[str]:

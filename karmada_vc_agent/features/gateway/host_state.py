@@ -38,7 +38,7 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import Codec, RawCodec
 from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
-from karmada_vc_agent.kube.errors import KubeError, NotFoundError
+from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.kube.flows import Supervisor
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.reflector import Reflector
@@ -152,7 +152,7 @@ class HostState:
         }
 
     def unlisted(self) -> list[str]:
-        """Return the paths whose first list has not come yet."""
+        """Return the paths whose first list has not arrived yet."""
         return [each.path for each in self.reflectors if not each.is_synced]
 
     def sums_of(self, cluster: str) -> tuple[TokenSum, ...]:
@@ -160,7 +160,7 @@ class HostState:
         return self._sums.get(cluster, ()) if cluster in self.virtual_clusters else ()
 
     def impersonators_of(self, cluster: str) -> list[Object]:
-        """Return the absorbed ClusterRole of a virtual cluster, if it has come (G-23)."""
+        """Return the absorbed ClusterRole of a virtual cluster, if it is cached (G-23)."""
         vc = self.virtual_clusters.get(cluster)
         role = self.roles.get("", absorbed_name(vc.name_on_host)) if vc is not None else None
         return [role] if role is not None and labels_of(role)[CLUSTER_LABEL] == cluster else []
@@ -173,12 +173,10 @@ class HostState:
 
     async def read_namespace(self, name: str) -> bool:
         """Return whether a namespace that no watch reported exists (G-41). Raises KubeError."""
-        try:
-            namespace = await self._host.get(f"{NAMESPACES_PATH}/{quote(name, safe='')}")
-        except NotFoundError:
-            return False
-        self.namespaces.accept(namespace)
-        return True
+        namespace = await self._host.find(f"{NAMESPACES_PATH}/{quote(name, safe='')}")
+        if namespace is not None:
+            self.namespaces.accept(namespace)
+        return namespace is not None
 
     async def look_for_kinds(self) -> bool:
         """Ask the host again what it serves, unless that was recent; return whether it changed."""
