@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 from msgspec.structs import replace
@@ -231,8 +231,11 @@ Examples:
     --certificate-authority ca.crt get pods
 """
 _OPTIONS = (
-    *("bind_address", "cert_file", "private_key_file"),
-    *("health_probe_bind_address", "metrics_bind_address"),
+    "bind_address",
+    "cert_file",
+    "private_key_file",
+    "health_probe_bind_address",
+    "metrics_bind_address",
 )
 
 
@@ -273,14 +276,14 @@ def gateway(struct: type[AgentConfig], /, **options: Any) -> None:
         credentials = find_credentials(config.kubeconfig, in_cluster_first=True)
         start_logging(config.log_level, config.log_format)
     except (ConfigError, KubeconfigError) as error:
-        _end(str(error))
+        shared.end(EXIT_SETTINGS, str(error))
     follower = SettingsFollower(path, digest, lambda: reload(config, _config(struct, options)))
     limit_tls_buffers(TLS_BUFFER_BYTES)
     try:
         with asyncio.Runner() as runner:
             runner.run(_run_until_signal(config, credentials, follower))
     except ConfigError as error:
-        _end(str(error))
+        shared.end(EXIT_SETTINGS, str(error))
 
 
 def _config(struct: type[AgentConfig], options: dict[str, Any]) -> AgentConfig:
@@ -310,8 +313,3 @@ async def _run_until_signal(config: AgentConfig, host: Credentials, file: Settin
     call_on(signal.SIGHUP, file.reload)
     stop_on_signals(stop)
     await _GatewayProcess(config, host, file=file).run(stop)
-
-
-def _end(text: str) -> NoReturn:
-    click.echo(f"karmada-vc-agent: {text}", err=True)
-    sys.exit(EXIT_SETTINGS)
