@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from karmada_vc_agent.config.checks import check, check_alone
+from karmada_vc_agent.config.checks import DESCRIPTIONS, check, check_alone
 from karmada_vc_agent.config.decoding import (
     ConfigError,
     camel,
@@ -184,10 +184,7 @@ def field_of(error: ConfigError) -> str:
     return error.path.removeprefix("virtualClusters[0]").removeprefix(".")
 
 
-_TAKEN = (
-    *("virtual_clusters", "bounds"),
-    *("cluster_provider", "cluster_region", "cluster_zones", "cluster_host"),
-)
+_TAKEN = ("virtual_clusters", "bounds", *DESCRIPTIONS)
 """They are virtual clusters or their defaults, and are taken at once, as are their sources."""
 
 
