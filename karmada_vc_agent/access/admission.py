@@ -130,7 +130,7 @@ def owner_of(policy: Object) -> PolicyOwner | None:
 
 
 def is_as_wanted(desired: Object, live: Object) -> bool:
-    """Return whether a live policy has exactly the desired spec: an added exception weakens it."""
+    """Return whether a live policy has our label and just the desired spec: additions weaken it."""
     if labels_of(live).get(AGENT_LABEL) != labels_of(desired)[AGENT_LABEL]:
         return False
     return _filled(desired["spec"]) == _filled(live.get("spec") or {})

@@ -172,7 +172,7 @@ class HostState:
         return claimed or host_namespace(template, ANCHOR_NAMESPACE, vc.name_on_host)
 
     async def read_namespace(self, name: str) -> bool:
-        """Return whether a namespace that no watch reported exists (G-41). Raises KubeError."""
+        """Cache a namespace before its watch does; return whether it exists (G-41)."""
         namespace = await self._host.find(f"{NAMESPACES_PATH}/{quote(name, safe='')}")
         if namespace is not None:
             self.namespaces.accept(namespace)
