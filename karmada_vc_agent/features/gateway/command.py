@@ -21,12 +21,13 @@ from karmada_vc_agent.config.decoding import ConfigError, camel
 from karmada_vc_agent.config.loading import load_config, reload
 from karmada_vc_agent.config.settings import AgentConfig, GatewaySettings
 from karmada_vc_agent.features.gateway.host_state import HostState
-from karmada_vc_agent.features.gateway.mapping.cluster_view import SEALER_KEY_BYTES, Sealer
+from karmada_vc_agent.features.gateway.mapping.cluster_view import Sealer
 from karmada_vc_agent.features.gateway.request_metrics import METRICS, RequestMeter, to_stdout
 from karmada_vc_agent.features.gateway.server.connections import Listener
 from karmada_vc_agent.features.gateway.server.fairness import Limits
 from karmada_vc_agent.features.gateway.server.gateway import Gateway
 from karmada_vc_agent.features.gateway.server.host_requests import HostRequests
+from karmada_vc_agent.features.gateway.tokens import KEY_BYTES
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import BearerReview
@@ -96,7 +97,7 @@ class _GatewayProcess:
         self._requests = HostRequests(host, suspect=self._follower.suspect)
         self.state = HostState(config, self._client, self._supervisor)
         self.state.file.replace_all(config.virtual_clusters)
-        self._own_key = os.urandom(SEALER_KEY_BYTES)
+        self._own_key = os.urandom(KEY_BYTES)
         limits = Limits(
             settings.max_requests,
             settings.max_long_requests,
