@@ -239,15 +239,16 @@ def check_rules(config: AgentConfig, source: str) -> None:
 
 
 def _serve(agent: Agent, config: AgentConfig) -> int:
-    """Run until the end; log why an agent exits that lost the lead. A bug propagates."""
     limit_tls_buffers()
-    error: BaseException
     try:
         asyncio.run(_run_until_signal(agent, config))
-    except (ConfigError, LeadLostError, BaseExceptionGroup) as raised:
-        error = raised
-    else:
-        return 0
+    except (ConfigError, LeadLostError, BaseExceptionGroup) as error:
+        return _exit_code(error)
+    return 0
+
+
+def _exit_code(error: BaseException) -> int:
+    """Log why the agent exits; a bug propagates."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, LeadLostError):

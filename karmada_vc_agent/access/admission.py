@@ -130,7 +130,7 @@ def owner_of(policy: Object) -> PolicyOwner | None:
 
 
 def is_as_wanted(desired: Object, live: Object) -> bool:
-    """Return whether a live policy has exactly the desired spec: an added exception weakens it."""
+    """Return whether a live policy has our label and just the desired spec: additions weaken it."""
     if labels_of(live).get(AGENT_LABEL) != labels_of(desired)[AGENT_LABEL]:
         return False
     return _filled(desired["spec"]) == _filled(live.get("spec") or {})
@@ -138,8 +138,8 @@ def is_as_wanted(desired: Object, live: Object) -> bool:
 
 def _filled(spec: Object) -> Object:
     """Return a spec with the server's defaults (kube-apiserver 1.34.4)."""
-    fields = ("matchConstraints", "matchResources")
-    return spec | {name: _EMPTY_SELECTORS | spec[name] for name in fields if name in spec}
+    names = [name for name in ("matchConstraints", "matchResources") if name in spec]
+    return spec | {name: _EMPTY_SELECTORS | spec[name] for name in names}
 
 
 def group_labels(vc: VirtualCluster) -> set[str]:
@@ -177,19 +177,19 @@ def protected_user(policy: Object) -> str:
 _SERVICES, _INGRESSES, _PODS, _ROUTES = "services", "ingresses", "pods", "routes"
 """The last: all kinds of Gateway API and external-dns; `allow` names guards for them, no kinds."""
 _KINDS = {_SERVICES: "/Service", _INGRESSES: "networking.k8s.io/Ingress", _PODS: "/Pod"}
-_HOLDS = (
-    *((Guard.LOAD_BALANCER_ADDRESSES, kind) for kind in (_SERVICES, _INGRESSES, _ROUTES)),
-    (Guard.LOAD_BALANCER_CLASSES, _SERVICES),
-    (Guard.EXTERNAL_NAMES, _SERVICES),
-    *((Guard.FOREIGN_ENDPOINTS, kind) for kind in (_SERVICES, _INGRESSES)),
-    *((Guard.EXTERNAL_DNS, kind) for kind in (_SERVICES, _INGRESSES, _PODS, _ROUTES)),
-    *((Guard.WILDCARD_HOSTS, kind) for kind in (_INGRESSES, _ROUTES)),
-    (Guard.NETWORK_VOLUMES, _PODS),
-    (Guard.POD_ADDRESSES, _PODS),
-    (Guard.CONTROLLER_KINDS, _ROUTES),
-)
+_HOLDS: Mapping[Guard, tuple[str, ...]] = {
+    Guard.LOAD_BALANCER_ADDRESSES: (_SERVICES, _INGRESSES, _ROUTES),
+    Guard.LOAD_BALANCER_CLASSES: (_SERVICES,),
+    Guard.EXTERNAL_NAMES: (_SERVICES,),
+    Guard.FOREIGN_ENDPOINTS: (_SERVICES, _INGRESSES),
+    Guard.EXTERNAL_DNS: (_SERVICES, _INGRESSES, _PODS, _ROUTES),
+    Guard.WILDCARD_HOSTS: (_INGRESSES, _ROUTES),
+    Guard.NETWORK_VOLUMES: (_PODS,),
+    Guard.POD_ADDRESSES: (_PODS,),
+    Guard.CONTROLLER_KINDS: (_ROUTES,),
+}
 """Node ports are missing: of those that a Service has, the API server chose some itself."""
-_ALLOWANCES = ((Guard.EXTERNAL_ADDRESSES, _SERVICES), (Guard.PROXY_SNIPPETS, _INGRESSES))
+_ALLOWANCES = {Guard.EXTERNAL_ADDRESSES: (_SERVICES,), Guard.PROXY_SNIPPETS: (_INGRESSES,)}
 """Denied to all tenants without an exception in `allow`."""
 
 
@@ -204,11 +204,12 @@ def allowances(vc: VirtualCluster, profile: str) -> set[str]:
 
 
 def _entries(
-    vc: VirtualCluster, profile: str, table: Iterable[tuple[Guard, str]], *, is_refused: bool
+    vc: VirtualCluster, profile: str, table: Mapping[Guard, tuple[str, ...]], *, is_refused: bool
 ) -> set[str]:
     return {
         f"{guard}/{plural}/{vc.name}"
-        for guard, plural in table
+        for guard, plurals in table.items()
+        for plural in plurals
         if refuses(profile, vc.allow, guard, _KINDS.get(plural, "")) is is_refused
     }
 
@@ -225,10 +226,22 @@ def cluster_of(entry: str) -> str:
 
 _POLICIES = (
     "agent-confines",  # the first: it has the input of all as an annotation
-    *("account-tokens", "anchor-objects", "group-labels", "node-devices", "node-events"),
-    *("node-pods", "own-objects", "pod-addresses", "pod-binding", "pod-limits"),
-    *("shared-proxies", "shared-routes", "volume-node", "gateway-confines"),
-    *("namespace-claims", "pod-placement"),
+    "account-tokens",
+    "anchor-objects",
+    "group-labels",
+    "node-devices",
+    "node-events",
+    "node-pods",
+    "own-objects",
+    "pod-addresses",
+    "pod-binding",
+    "pod-limits",
+    "shared-proxies",
+    "shared-routes",
+    "volume-node",
+    "gateway-confines",
+    "namespace-claims",
+    "pod-placement",
 )
 _TABLES = {
     **guards.ANNOTATIONS,
@@ -261,7 +274,10 @@ _NO_IPV4 = "!ip.lowerAscii().matches('^[0:]+ffff:')"
 
 
 def policies(owner: PolicyOwner, mutating_version: str = "") -> list[Object]:
-    """Return policies and bindings in the order to write them. mutating_version: "" = none."""
+    """Return policies and bindings in the order to write them.
+
+    mutating_version: of MutatingAdmissionPolicy on the host, "" = it serves none.
+    """
     values = _values(owner)
     made = [
         obj
@@ -300,9 +316,9 @@ def _values(owner: PolicyOwner) -> dict[str, Any]:
         "separator": template.separator,
         "user": owner.user,
     }
-    prefixes = ["any_"] * (ANY_CLUSTER in owner.clusters) + ["first_"] * template.cluster_first
-    for prefix in prefixes:  # fragments that replace others
-        named = [name for name in values if name.startswith(prefix)]
+    replacing = {"any_": ANY_CLUSTER in owner.clusters, "first_": template.cluster_first}
+    for prefix, is_used in replacing.items():  # fragments that replace others
+        named = [name for name in values if is_used and name.startswith(prefix)]
         values |= {name.removeprefix(prefix): values[name] for name in named}
     return values
 
@@ -317,33 +333,37 @@ def _pod_networks(owner: PolicyOwner) -> dict[str, str]:
 
 
 def _by_guard(owner: PolicyOwner) -> dict[str, str | None]:
-    """Return in CEL to which objects each guard applies: None = to none, allowed_*: "" = to all."""
+    """Return in CEL to which objects each guard applies.
+
+    held_<guard>: Services and Ingresses; None = to none. allowed_<guard>: "" = to all.
+    """
     values: dict[str, str | None] = {}
     for guard in Guard:
-        by_plural = {
-            plural: f"variables.cluster in {cel_list(names)}" if names else None
-            for plural in (_SERVICES, _INGRESSES, _PODS, _ROUTES)
-            for names in [sorted(_clusters(owner.held, f"{guard}/{plural}/"))]
-        }
         held = {
-            plural: f"request.resource.resource == '{plural}' && {among}" if among else None
-            for plural, among in by_plural.items()
+            plural: _is_listed(owner.held, f"{guard}/{plural}/")
+            for plural in (_SERVICES, _INGRESSES, _PODS, _ROUTES)
         }
-        values[f"held_{guard}"] = (
-            " || ".join(filter(None, (held[_SERVICES], held[_INGRESSES]))) or None
-        )
-        values[f"held_{guard}_pods"] = held[_PODS]
-        values[f"held_{guard}_routes"] = by_plural[_ROUTES]
-        names = sorted(_clusters(owner.allowed, f"{guard}/"))
-        values[f"allowed_{guard}"] = f"variables.cluster in {cel_list(names)} ||" if names else ""
+        of_kind = {
+            plural: f"request.resource.resource == '{plural}' && {is_listed}"
+            for plural, is_listed in held.items()
+            if is_listed
+        }
+        both = [of_kind[plural] for plural in (_SERVICES, _INGRESSES) if plural in of_kind]
+        values[f"held_{guard}"] = " || ".join(both) or None
+        values[f"held_{guard}_pods"] = of_kind.get(_PODS)
+        values[f"held_{guard}_routes"] = held[_ROUTES]
+        allowed = _is_listed(owner.allowed, f"{guard}/")
+        values[f"allowed_{guard}"] = f"{allowed} ||" if allowed else ""
     return values
 
 
-def _clusters(entries: tuple[str, ...], prefix: str) -> list[str]:
-    return [cluster_of(each) for each in entries if each.startswith(prefix)]
+def _is_listed(entries: tuple[str, ...], prefix: str) -> str | None:
+    names = sorted(cluster_of(each) for each in entries if each.startswith(prefix))
+    return f"variables.cluster in {cel_list(names)}" if names else None
 
 
 def _matches(patterns: tuple[str, ...]) -> str:
+    """Return in CEL whether k matches one of these patterns of a shell."""
     wild = {"*": ".*", "?": "."}
     texts = [
         "".join(wild.get(each) or re.escape(each) for each in pattern)
@@ -361,7 +381,7 @@ def served_versions(served: ServedApis) -> dict[str, str]:
     return {
         kind: version
         for kind, versions in VERSIONS.items()
-        for version in reversed(versions)
+        for version in reversed(versions)  # the preferred one replaces the others
         if GroupVersionKind(GROUP, version, kind) in served.by_kind
     }
 
@@ -391,8 +411,10 @@ def gaps_of(
     for name, vc in clusters.items():
         held, allowed = entries_of(owner.held, name), entries_of(owner.allowed, name)
         desired, may = held_by(vc, tenancy), allowances(vc, tenancy)
-        loose += [name] * bool(desired - held or allowed - may)
-        tight += [name] * bool(held - desired or may - allowed)
+        if desired - held or allowed - may:
+            loose.append(name)
+        if held - desired or may - allowed:
+            tight.append(name)
     if loose:
         yield f"let tenants of {', '.join(loose)} write what their Works are refused"
     if tight:

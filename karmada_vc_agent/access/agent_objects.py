@@ -102,7 +102,6 @@ def secret_data(secret: Object | None) -> dict[str, Any]:
 
 MEMORY_REQUEST, MEMORY_LIMIT = "128Mi", "512Mi"
 """Measured (docs/performance.md, "What to request"): what 100 virtual clusters take at rest, and
-
 above what two take at most that fill all their bounds at once (ADR 68).
 """
 _SETTINGS_DIGEST_ANNOTATION = f"{DOMAIN}/settings-digest"

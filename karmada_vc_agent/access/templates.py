@@ -47,7 +47,10 @@ def document(path: str, values: Values) -> Object:
 
 
 def granted(files: Iterable[tuple[str, Values]]) -> tuple[list[Object], Reasons]:
-    """Return the objects of files, parts of a role put together, and the reason of each rule."""
+    """Return the objects of files, parts of a role put together, and the reason of each rule.
+
+    A rule whose `resourceNames` become [] holds for all names; one with a value None is left out.
+    """
     made: dict[str, Object] = {}
     reasons: Reasons = {}
     for path, values in files:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from typing import Any
 
 import click
@@ -15,7 +14,7 @@ from karmada_vc_agent.commands.shared import CommandError, one_line_errors
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery
-from karmada_vc_agent.kube.errors import KubeError, NotFoundError
+from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.kube.kubeconfig import find_credentials
 from karmada_vc_agent.kube.transport import Credentials, Timeouts
 from karmada_vc_agent.model.objects import (
@@ -64,14 +63,9 @@ async def explained(hub: ApiClient, host: ApiClient, target: tuple[str, ...]) ->
     works: list[Object] = []
     try:
         cluster = await hub.look_up(f"{CLUSTERS_PATH}/{name}")
-        path = work_path(execution_namespace(name), parts[0] if len(parts) == 1 else "")
-        answer: Object = {"items": []}
-        with suppress(NotFoundError):
-            answer = await hub.get(path)
-        works = answer.get("items", [answer]) or []
+        works = await _works(hub, name, parts)
     except KubeError as error:
         problem = str(error)
-    works = [w for w in works if len(parts) == 1 or any(_is_of(parts, m) for m in manifests_of(w))]
     manifests = [m for work in works for m in manifests_of(work) if _is_of(parts, m)]
     objects = await _on_host(host, name, parts, manifests)
     if cluster is None and not problem and not objects:
@@ -96,6 +90,16 @@ async def explained(hub: ApiClient, host: ApiClient, target: tuple[str, ...]) ->
         ],
         "objects": objects,
     }
+
+
+async def _works(hub: ApiClient, cluster: str, parts: Sequence[str]) -> list[Object]:
+    """Return the Work of that name, or those with the object that is named."""
+    namespace = execution_namespace(cluster)
+    if len(parts) == 1:
+        named = await hub.find(work_path(namespace, parts[0]))
+        return [named] if named else []
+    works = (await hub.get(work_path(namespace))).get("items") or []
+    return [work for work in works if any(_is_of(parts, each) for each in manifests_of(work))]
 
 
 async def _on_host(

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 import yaml
@@ -51,9 +51,9 @@ def one_line_errors() -> Iterator[None]:
     try:
         yield
     except _SETTINGS_ERRORS as error:
-        _end(EXIT_SETTINGS, str(error))
+        end(EXIT_SETTINGS, str(error))
     except _FAILURES as error:
-        _end(EXIT_FAILED, _text(error))
+        end(EXIT_FAILED, _text(error))
 
 
 def _text(error: Exception) -> str:
@@ -70,7 +70,8 @@ def _text(error: Exception) -> str:
     return str(error)
 
 
-def _end(code: int, text: str) -> None:
+def end(code: int, text: str) -> NoReturn:
+    """Print lines on stderr and exit."""
     for line in text.splitlines():
         click.echo(f"karmada-vc-agent: {line}", err=True)
     sys.exit(code)
@@ -135,12 +136,6 @@ def options(name: str, **values: str) -> Callable[[Callable[..., Any]], Callable
     return add
 
 
-agent_config, agent_name, agent_namespace = map(
-    options, ("agent_config", "agent_name", "agent_namespace")
-)
-karmada_context, kubeconfig = options("karmada_context"), options("kubeconfig")
-
-
 def written(content: Any, form: str) -> str:
     """Return plain data as JSON or YAML."""
     if form == "json":
@@ -155,7 +150,7 @@ def examples(command: str) -> str:
 
 
 def settings_and_agent(options: dict[str, Any]) -> tuple[AgentConfig | None, str, str]:
-    """Return the settings, None without a file, and the agent's name and namespace."""
+    """Return settings (None: no file), name and namespace of the agent. Raises ConfigError."""
     file: Path | None = options["config_path"]
     struct: type[AgentConfig] = click.get_current_context().obj
     given = {key: options[key] or None for key in ("agent_name", "agent_namespace")}

@@ -73,7 +73,9 @@ def _row(name: str, values: dict[tuple[str, str], float], *, is_reached: bool) -
 
     ready = values.get(("cluster_ready_state", ""))
     contact = values.get(("virtual_cluster_last_contact_timestamp_seconds", _HUB))
-    at = datetime.fromtimestamp(contact or 0, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    last_contact = None
+    if contact is not None:
+        last_contact = datetime.fromtimestamp(contact, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     is_accepted = bool(values.get(("virtual_cluster_reports_accepted", ""), 1))
     return {
         "name": name,
@@ -85,10 +87,7 @@ def _row(name: str, values: dict[tuple[str, str], float], *, is_reached: bool) -
         "works": by_label("virtual_cluster_works"),
         "orphanedObjects": count("orphaned_objects"),
         "abnormalConditions": list(by_label("virtual_cluster_condition_abnormal")),
-        "hub": {
-            "reached": is_reached and is_accepted,
-            "lastContact": None if contact is None else at,
-        },
+        "hub": {"reached": is_reached and is_accepted, "lastContact": last_contact},
     }
 
 
@@ -108,10 +107,16 @@ def written(rows: list[Object], form: str, now: datetime) -> str:
 def _cells(row: Object, now: datetime) -> tuple[str, ...]:
     works, nodes = row["works"], row["nodes"]
     ready = "Unknown" if row["ready"] is None else str(row["ready"])
-    counts = (sum(works.values()), works.get("failed", 0), works.get("waiting", 0))
-    shares = f"{nodes['ready']}/{nodes['total']}"
-    texts = (*map(str, counts), str(row["orphanedObjects"]))
-    return (row["name"], ready, shares, *texts, hub_text(row["hub"], now))
+    return (
+        row["name"],
+        ready,
+        f"{nodes['ready']}/{nodes['total']}",
+        str(sum(works.values())),
+        str(works.get("failed", 0)),
+        str(works.get("waiting", 0)),
+        str(row["orphanedObjects"]),
+        hub_text(row["hub"], now),
+    )
 
 
 def hub_text(hub: Object, now: datetime) -> str:

@@ -210,11 +210,11 @@ def _model_problems(models: tuple[Object, ...]) -> Problems:
         where = f"resourceModels[{index}].ranges"
         if not model["ranges"]:
             yield where, "is empty; give name, min and max of a resource"
-        needed = ["min"] * (index > 0) + ["max"] * (index < len(models) - 1)
+        needed = {"min": index > 0, "max": index < len(models) - 1}
         for number, bounds in enumerate(model["ranges"]):
-            for name in needed:
-                is_set = bounds.get(name) is not None
-                yield f"{where}[{number}].{name}", None if is_set else "is not set"
+            for name, is_needed in needed.items():
+                lacks = is_needed and bounds.get(name) is None
+                yield f"{where}[{number}].{name}", "is not set" if lacks else None
 
 
 def _tenancy_problems(vc: VirtualCluster) -> Problems:
@@ -268,7 +268,7 @@ _DNS_LABELS = ("agent_name", "agent_namespace", "karmada_kubeconfig_namespace", 
 _MAY_BE_OPEN = ("agent_namespace", "karmada_kubeconfig_namespace")
 """Settings that have another default where they are empty."""
 _ADDRESSES = ("metrics_bind_address", "health_probe_bind_address")
-_DESCRIPTIONS = ("cluster_provider", "cluster_region", "cluster_zones", "cluster_host")
+DESCRIPTIONS = ("cluster_provider", "cluster_region", "cluster_zones", "cluster_host")
 _ORDERED = (
     ("leader_elect_renew_deadline", "leader_elect_lease_duration"),
     ("leader_elect_retry_period", "leader_elect_renew_deadline"),
@@ -331,7 +331,7 @@ def _problems(config: AgentConfig) -> Problems:
     for index, pattern in enumerate(config.namespace_keys):
         if "[" in pattern:  # sets of characters mean something else in admission policies
             yield f"namespaceKeys[{index}]", f'"{pattern}" has a "["; use * and ? only'
-    for name in _DESCRIPTIONS:
+    for name in DESCRIPTIONS:
         value = getattr(config, name)
         for part in value.split(",") if name == "cluster_zones" else (value,):
             yield camel(name), label_value_problem(part.strip())

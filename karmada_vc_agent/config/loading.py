@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from karmada_vc_agent.config.checks import check, check_alone
+from karmada_vc_agent.config.checks import DESCRIPTIONS, check, check_alone
 from karmada_vc_agent.config.decoding import (
     ConfigError,
     camel,
@@ -63,13 +63,14 @@ def _with_bounds(raw: dict[str, Any], struct: type[AgentConfig]) -> dict[str, An
     entries = raw.get("virtualClusters", ())
     sources = [raw[each.key] for each in sources_of(struct) if each.key in raw]
     with suppress(TypeError, AttributeError):  # decoding reports what has another form
-        common = {"bounds": _without_nulls(raw.get("bounds", {}))}
-        raw = common | raw | common
+        bounds = _without_nulls(raw.get("bounds", {}))
+        raw.pop("bounds", None)
+        raw = {"bounds": bounds, **raw}
         entries = [*entries, *(each.setdefault("settings", {}) for each in sources)]
         for entry in entries:
             if entry.get("nodeSelector", "") is None:
                 del entry["nodeSelector"]
-            entry["bounds"] = raw["bounds"] | _without_nulls(entry.get("bounds", {}))
+            entry["bounds"] = bounds | _without_nulls(entry.get("bounds", {}))
     return raw
 
 
@@ -183,10 +184,7 @@ def field_of(error: ConfigError) -> str:
     return error.path.removeprefix("virtualClusters[0]").removeprefix(".")
 
 
-_TAKEN = (
-    *("virtual_clusters", "bounds"),
-    *("cluster_provider", "cluster_region", "cluster_zones", "cluster_host"),
-)
+_TAKEN = ("virtual_clusters", "bounds", *DESCRIPTIONS)
 """They are virtual clusters or their defaults, and are taken at once, as are their sources."""
 
 

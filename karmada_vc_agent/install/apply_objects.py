@@ -10,7 +10,7 @@ from karmada_vc_agent.access.templates import Reasons
 from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import ConflictError, NotFoundError
+from karmada_vc_agent.kube.errors import ConflictError
 from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object, copy_object, dig, key_of
 from karmada_vc_agent.model.vocabulary import flow_text
@@ -123,14 +123,6 @@ def path_of(obj: Object) -> str:
     return Resource(key.gvk, plural, bool(key.namespace)).path(key.namespace, key.name)
 
 
-async def find(client: ApiClient, path: str) -> Object | None:
-    """GET an object; None if it does not exist. Raises KubeError, also while it is not served."""
-    try:
-        return await client.get(path)
-    except NotFoundError:
-        return None
-
-
 async def apply_all(
     client: ApiClient, objects: Iterable[Object], changes: Changes, forced: Collection[str] = ()
 ) -> None:
@@ -150,7 +142,7 @@ async def _plan(
 ) -> Object | None:
     """Report what an object lacks; return what to apply, None if all is there already."""
     path, name, body = path_of(desired), key_of(desired), desired
-    live = await find(client, path)
+    live = await client.find(path)
     if live is None:
         changes.report(f"{client.name}: create {name}")
         return desired

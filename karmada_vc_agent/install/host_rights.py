@@ -25,7 +25,6 @@ from karmada_vc_agent.install.apply_objects import (
     Changes,
     apply_all,
     differences,
-    find,
     path_of,
 )
 from karmada_vc_agent.kube.client import ApiClient
@@ -43,6 +42,7 @@ from karmada_vc_agent.model.vocabulary import (
     AGENT_LABEL,
     ALLOW_ADOPTION_ANNOTATION,
     CLUSTER_LABEL,
+    CLUSTER_ROLES_PATH,
     GATEWAY_LABEL,
     NAMESPACE_ADMIN,
     RBAC_API,
@@ -320,7 +320,7 @@ async def remove_gateway(host: ApiClient, agent: str, namespace: str, changes: C
 
     `prune` removes its own rights; the agent removes what it created in claimed namespaces.
     """
-    if await find(host, f"/apis/{RBAC_API}/clusterrolebindings/{gateway_role(agent)}") is None:
+    if await host.find(f"/apis/{RBAC_API}/clusterrolebindings/{gateway_role(agent)}") is None:
         return
     made = [
         *workload(agent, namespace, 1),
@@ -329,7 +329,7 @@ async def remove_gateway(host: ApiClient, agent: str, namespace: str, changes: C
     for obj in (
         each for each in made if each["metadata"]["name"] == agent_objects.secret_name(agent)
     ):
-        live = await find(host, path_of(obj))
+        live = await host.find(path_of(obj))
         if live is not None and labels_of(obj).items() <= labels_of(live).items():
             await remove_object(host, path_of(obj), key_of(obj), changes)
     await _remove_callers(host, f"{GATEWAY_LABEL}={agent}", changes)
@@ -345,7 +345,7 @@ async def revoke_tokens(
 ) -> None:
     """Make the tokens of a virtual cluster invalid, and remove its callers. Raises KubeError."""
     path = f"/api/v1/namespaces/{namespace}/secrets/{agent_objects.secret_name(agent)}"
-    secret = await find(host, path)
+    secret = await host.find(path)
     data = dig(secret, "data") or {}
     of_cluster = (*agent_objects.token_keys(secret, cluster), agent_objects.definition_key(cluster))
     if keys := [key for key in of_cluster if key in data]:
@@ -354,7 +354,7 @@ async def revoke_tokens(
     await _remove_callers(host, f"{GATEWAY_LABEL}={agent},{CLUSTER_LABEL}={cluster}", changes)
 
 
-_POLICIES_PATH = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+POLICIES_PATH = f"/apis/{admission.GROUP}/v1/validatingadmissionpolicies"
 _DRY = {"dryRun": "All"}
 _ATTEMPTS = 3
 _CONFLICTS = (AlreadyExistsError, ConflictError, NotFoundError)
@@ -366,7 +366,7 @@ async def read_host(host: ApiClient, agent: str) -> tuple[ServedApis, PolicyOwne
     name = PolicyOwner(agent, "", "").confines_policy
     if admission.VALIDATING not in admission.served_versions(served):
         return served, None
-    return served, admission.owner_of(await find(host, f"{_POLICIES_PATH}/{name}") or {})
+    return served, admission.owner_of(await host.find(f"{POLICIES_PATH}/{name}") or {})
 
 
 async def check_profile(host: ApiClient, agent: str, tenancy: str) -> None:
@@ -375,7 +375,7 @@ async def check_profile(host: ApiClient, agent: str, tenancy: str) -> None:
     The ClusterRoles of tenants are the host's, and those of one profile grant more than those of
     the other. Raises ConfigError, KubeError.
     """
-    shared = await find(host, f"/apis/{RBAC_API}/clusterroles/{NAMESPACE_ADMIN}") or {}
+    shared = await host.find(f"{CLUSTER_ROLES_PATH}/{NAMESPACE_ADMIN}") or {}
     recorded = annotations_of(shared).get(TENANCY_ANNOTATION, tenancy)
     roles = await rbac_objects(host, "ClusterRole", AGENT_LABEL) if recorded != tenancy else ()
     agents = {(labels_of(role)[AGENT_LABEL], role["metadata"]["name"]) for role in roles}
@@ -417,15 +417,15 @@ async def grant_on_host(
 
 async def _roles(host: ApiClient, rights: HostRights) -> tuple[list[Object], set[str]]:
     """Return the roles, and the names of those of tenants that another owner made."""
-    path, granted = f"/apis/{RBAC_API}/clusterroles", dict(rights.access.granted)
+    granted = dict(rights.access.granted)
     most = granted[NAMESPACE_ADMIN]
     kept = set()
     for built_in, name in TENANT_ROLES.items():
-        live = await find(host, f"{path}/{name}")
+        live = await host.find(f"{CLUSTER_ROLES_PATH}/{name}")
         if live is not None and not labels_of(live).items() >= MANAGED.items():
             kept.add(name)
         if name != NAMESPACE_ADMIN and not rights.access.is_confined:
-            of_the_host = await find(host, f"{path}/{built_in}") or {}
+            of_the_host = await host.find(f"{CLUSTER_ROLES_PATH}/{built_in}") or {}
             granted[name] = cut(maps_at(of_the_host, "rules"), most)
     return host_roles(replace(rights.access, granted=granted)), kept
 
@@ -433,7 +433,7 @@ async def _roles(host: ApiClient, rights: HostRights) -> tuple[list[Object], set
 async def _allow_adoption(host: ApiClient, adoptions: Mapping[str, str], changes: Changes) -> None:
     for name, cluster in adoptions.items():
         path = f"/api/v1/namespaces/{name}"
-        live = await find(host, path)
+        live = await host.find(path)
         if live is None or annotations_of(live).get(ALLOW_ADOPTION_ANNOTATION) == cluster:
             continue
         mark = {"metadata": {"annotations": {ALLOW_ADOPTION_ANNOTATION: cluster}}}
@@ -450,7 +450,7 @@ async def _put_policy(
     path = resource.path(name=desired["metadata"]["name"])
 
     async def put() -> None:
-        live = await find(host, path)
+        live = await host.find(path)
         if live is None:
             changes.report(f"host: create {key_of(desired)}")
             await host.create(resource.path(), desired, query=_DRY if changes.is_dry else None)

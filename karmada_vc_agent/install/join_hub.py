@@ -28,7 +28,7 @@ from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, agent_id, agent
 from karmada_vc_agent.cluster.rules.cluster_objects import served_by_another
 from karmada_vc_agent.commands.shared import CommandError, waiting
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.install.apply_objects import MANAGER, Changes, apply_all, find
+from karmada_vc_agent.install.apply_objects import MANAGER, Changes, apply_all
 from karmada_vc_agent.install.host_rights import (
     NOT_DESCRIBED,
     HostRights,
@@ -62,9 +62,9 @@ from karmada_vc_agent.model.user_text import plain_address
 from karmada_vc_agent.model.vocabulary import (
     AGENT_LABEL,
     AGENTS_GROUP,
+    CLUSTER_ROLES_PATH,
     HOST_ANNOTATION,
     LEASE_NAMESPACE,
-    RBAC_API,
     SYSTEM_LABEL,
     USER_PREFIX,
 )
@@ -274,7 +274,7 @@ async def _cluster_info(credentials: Credentials, token: str) -> Object:
                         return cluster_info
                     await asyncio.sleep(RETRY_S)
         except TimeoutError:
-            return cluster_info  # still unsigned; `verify` reports it
+            return cluster_info  # still unsigned: verified_kubeconfig() reports it
         except (NotFoundError, PageError, ForbiddenError, UnauthorizedError) as error:
             raise CommandError(
                 f"the hub does not publish ConfigMap kube-public/cluster-info ({error}), as one "
@@ -342,10 +342,15 @@ class JoinPlan:
             affinity=affinity,
             is_elsewhere=self.is_elsewhere,
         )
-        clusters, read = self.access.clusters, (served, installed, described)
-        schedulers, groups = self.schedulers, self.api_groups
         return host_rights(
-            install, config, clusters, *read, schedulers=schedulers, api_groups=groups
+            install,
+            config,
+            self.access.clusters,
+            served,
+            installed,
+            described,
+            schedulers=self.schedulers,
+            api_groups=self.api_groups,
         )
 
     def say(self, text: str) -> None:
@@ -353,12 +358,9 @@ class JoinPlan:
         click.echo(text, err=not self.applies and self.directory is None)
 
 
-CLUSTER_ROLES_PATH = f"/apis/{RBAC_API}/clusterroles"
-
-
 async def hub_role(hub: ApiClient, agent: str) -> Object:
     """Return the ClusterRole of an agent on the hub, {} if there is none. Raises KubeError."""
-    return await find(hub, f"{CLUSTER_ROLES_PATH}/{HubAccess(agent, ()).role}") or {}
+    return await hub.find(f"{CLUSTER_ROLES_PATH}/{HubAccess(agent, ()).role}") or {}
 
 
 async def check_hub(hub: ApiClient, access: HubAccess, namespace: str, uid: str) -> None:
@@ -488,7 +490,7 @@ async def warn_of_missing_fields(hub: Hub) -> None:
     """Warn of fields that Works of an older Karmada lack; a bootstrap token may not read them."""
     if hub.is_admin:
         with suppress(ForbiddenError, NotServedError):  # what is no hub is refused later
-            for text in versions.missing_fields(await find(hub.client, _CRD_OF_WORKS)):
+            for text in versions.missing_fields(await hub.client.find(_CRD_OF_WORKS)):
                 warn(f"the hub is of an older Karmada: {text}")
 
 
@@ -524,5 +526,5 @@ def with_host_of(role: Object, access: HubAccess) -> HubAccess:
 
 async def installed_kubeconfig(host: ApiClient, namespace: str) -> str:
     """Return the installed agent's kubeconfig for the hub, or ""."""
-    secret = await find(host, f"/api/v1/namespaces/{namespace}/secrets/{HUB_SECRET}")
+    secret = await host.find(f"/api/v1/namespaces/{namespace}/secrets/{HUB_SECRET}")
     return base64.b64decode(dig(secret, "data", HUB_SECRET) or "").decode(errors="replace")

@@ -19,7 +19,7 @@ from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.install import join_hub
 from karmada_vc_agent.install import leave_steps as steps
-from karmada_vc_agent.install.apply_objects import Changes, find, path_of
+from karmada_vc_agent.install.apply_objects import Changes, path_of
 from karmada_vc_agent.install.host_rights import (
     BINDINGS,
     prune,
@@ -43,6 +43,7 @@ from karmada_vc_agent.model.vocabulary import (
     ALLOW_ADOPTION_ANNOTATION,
     CLUSTER_LABEL,
     CLUSTER_READER,
+    CLUSTER_ROLES_PATH,
     HOST_ANNOTATION,
     MEMBERSHIP_LABEL,
     RBAC_API,
@@ -52,7 +53,6 @@ from karmada_vc_agent.model.vocabulary import (
 from karmada_vc_agent.runner.hub_presence import check_apart, check_karmada
 from karmada_vc_agent.work.rules.ownership import is_orphan, namespaces_needed, work_of
 
-_RBAC_PATH = f"/apis/{RBAC_API}"
 _OF_KUBERNETES = frozenset(("default", "kube-system", "kube-public", "kube-node-lease"))
 
 
@@ -91,14 +91,14 @@ async def give_up_policies(host: ApiClient, leaving: Leaving, say: Say) -> None:
     if set(await clusters_left(leaving, None, host)) - {leaving.cluster}:
         return
     with suppress(NotFoundError):
-        await host.delete(f"{_RBAC_PATH}/clusterrolebindings/vc-agent:{leaving.agent}")
+        await host.delete(f"/apis/{RBAC_API}/clusterrolebindings/vc-agent:{leaving.agent}")
         say(f"host: agent {leaving.agent} has no virtual cluster left: removing all its rights")
     await remove_policies(host, await Discovery(host).refresh(), leaving.agent, Changes(say))
 
 
 async def report_agent(leaving: Leaving, hub: ApiClient, host: ApiClient, say: Say) -> None:
     """Say how to remove an agent that is left without virtual clusters. Raises KubeError."""
-    is_there = await find(host, f"{_RBAC_PATH}/clusterroles/vc-agent:{leaving.agent}") is not None
+    is_there = await host.find(f"{CLUSTER_ROLES_PATH}/vc-agent:{leaving.agent}") is not None
     if is_there and not await clusters_left(leaving, hub, host):
         text = "to remove it as well, run karmada-vc-agent leave --purge with the same options"
         say(f"agent {leaving.agent} has no virtual cluster left; {text}")
@@ -132,7 +132,7 @@ async def _purge_host(leaving: Leaving, host: ApiClient, say: Say) -> None:
     await _unmark(host, leaving, say)
     await _delete_records(host, leaving, say)
     path = f"{steps.NAMESPACES_PATH}/{leaving.namespace}"
-    if leaving.namespace in _OF_KUBERNETES or await find(host, path) is None:
+    if leaving.namespace in _OF_KUBERNETES or await host.find(path) is None:
         return
     text = "{} {} in it does not belong to the agent"
     if obstacle := await steps.obstacle_in(host, leaving.namespace, "", text):
@@ -149,8 +149,8 @@ async def _delete_common_roles(host: ApiClient, say: Say) -> None:
         if dig(each, "roleRef", "kind") == "ClusterRole"
     }
     for name in (*TENANT_ROLES.values(), CLUSTER_READER):
-        path = f"{_RBAC_PATH}/clusterroles/{name}"
-        if not labels_of(await find(host, path) or {}).items() >= MANAGED.items():
+        path = f"{CLUSTER_ROLES_PATH}/{name}"
+        if not labels_of(await host.find(path) or {}).items() >= MANAGED.items():
             continue
         if binding := bound.get(name):
             where = f"{binding.get('namespace') or 'the cluster'} by {binding['name']}"
@@ -178,7 +178,7 @@ async def _unmark(host: ApiClient, leaving: Leaving, say: Say) -> None:
 
 async def _delete_records(host: ApiClient, leaving: Leaving, say: Say) -> None:
     space, name = f"namespaces/{leaving.namespace}", leaving.agent
-    if await find(host, f"/api/v1/{space}") is None:
+    if await host.find(f"/api/v1/{space}") is None:
         return
     accounts = f"/api/v1/{space}/serviceaccounts"
     names = [each["metadata"]["name"] for each in (await host.get(accounts)).get("items") or ()]
@@ -226,7 +226,7 @@ async def _check(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None
         await check_karmada(hub)
         if host is not None:
             await check_apart(hub, uid)
-        cluster = await find(hub, f"{CLUSTERS_PATH}/{leaving.cluster}")
+        cluster = await hub.find(f"{CLUSTERS_PATH}/{leaving.cluster}")
         steps.check_ours(cluster, leaving, uid)
         if leaving.purges:
             await check_last(leaving, hub, host, uid)
@@ -297,7 +297,7 @@ async def run_prune(leaving: Leaving, hub_at: Credentials, host_at: Credentials)
 async def _prune(leaving: Leaving, hub: ApiClient, host: ApiClient) -> int:
     """Remove what has no Work, or list it; return how many. Works are read after the objects."""
     name = leaving.cluster
-    cluster = await find(hub, f"{CLUSTERS_PATH}/{name}")
+    cluster = await hub.find(f"{CLUSTERS_PATH}/{name}")
     if cluster is None or cluster["metadata"].get("deletionTimestamp"):
         command = f"karmada-vc-agent leave {name}"
         _say(f"{name}: its Cluster is not on the hub, or ends; {command} removes all that it has")
@@ -318,7 +318,6 @@ async def _prune(leaving: Leaving, hub: ApiClient, host: ApiClient) -> int:
 
 
 async def _prune_namespaces(leaving: Leaving, hub: ApiClient, cleaner: HostCleaner) -> int:
-
     async def orphaned() -> dict[str, Object]:
         works = await steps.works_of(hub, cleaner.cluster)
         return await cleaner.orphaned_namespaces(namespaces_needed(works))
@@ -414,7 +413,9 @@ def leave(**options: Any) -> None:
     """
     with one_line_errors():
         leaving = _leaving(options)
-        run = run_prune if options["prunes"] else run_leave if leaving.cluster else run_purge
+        run = run_leave if leaving.cluster else run_purge
+        if options["prunes"]:
+            run = run_prune
         hub = read_kubeconfig(options["karmada_kubeconfig"], options["karmada_context"])
         host = find_credentials(options["kubeconfig"], in_cluster_first=True)
         asyncio.run(run(leaving, hub, host))

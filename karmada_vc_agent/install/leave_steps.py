@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
-from karmada_vc_agent.access.admission import GROUP, PolicyOwner, protected_user
+from karmada_vc_agent.access.admission import PolicyOwner, protected_user
 from karmada_vc_agent.access.agent_objects import TOKEN_KINDS, hub_secret_name
 from karmada_vc_agent.access.rights import HubAccess, named_clusters
 from karmada_vc_agent.cluster.host_objects import labelled_objects, objects_in
@@ -29,9 +29,9 @@ from karmada_vc_agent.cluster.lease import LEASES_PATH
 from karmada_vc_agent.cluster.virtual_clusters import Claim, Phase, Scopes, claim_of, phase_of
 from karmada_vc_agent.commands.shared import CommandError, waiting
 from karmada_vc_agent.feature_list import FEATURES
-from karmada_vc_agent.install.apply_objects import Changes, find
-from karmada_vc_agent.install.host_rights import prune, revoke_tokens
-from karmada_vc_agent.install.join_hub import CLUSTER_ROLES_PATH, hub_role
+from karmada_vc_agent.install.apply_objects import Changes
+from karmada_vc_agent.install.host_rights import POLICIES_PATH, prune, revoke_tokens
+from karmada_vc_agent.install.join_hub import hub_role
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import (
     Discovery,
@@ -49,6 +49,7 @@ from karmada_vc_agent.model.vocabulary import (
     AGENT_LABEL,
     CHECKPOINT_ANNOTATION,
     CLUSTER_LABEL,
+    CLUSTER_ROLES_PATH,
     EXECUTION_FINALIZER,
     LEASE_HOLDER_ANNOTATION,
     LEASE_NAMESPACE,
@@ -124,7 +125,7 @@ async def leading(
     leads raises CommandError.
     """
     alone = "no agent is running: cleaning up from here"
-    if await find(host, f"{NAMESPACES_PATH}/{leaving.namespace}") is None:
+    if await host.find(f"{NAMESPACES_PATH}/{leaving.namespace}") is None:
         if hub is not None:
             say(alone)
         yield False
@@ -152,8 +153,8 @@ async def leading(
                     now = await _lead(host, leaving)
                     # The Lease of a killed agent still names it; clocks are not compared.
                     is_live = now != before and not election.is_leading()
-                    if hub is not None and is_live and await find(hub, cluster) is not None:
-                        lease = await find(hub, f"{LEASES_PATH}/{leaving.cluster}") or {}
+                    if hub is not None and is_live and await hub.find(cluster) is not None:
+                        lease = await hub.find(f"{LEASES_PATH}/{leaving.cluster}") or {}
                         served = annotations_of(lease).get(LEASE_HOLDER_ANNOTATION) == now[0]
         except TimeoutError:
             alone = f"the running agent does not serve {leaving.cluster}: cleaning up from here"
@@ -176,7 +177,7 @@ async def leading(
 
 async def _lead(host: ApiClient, leaving: Leaving) -> tuple[str, str]:
     path = f"/apis/coordination.k8s.io/v1/namespaces/{leaving.namespace}/leases/{leaving.agent}"
-    spec = dig(await find(host, path), "spec") or {}
+    spec = dig(await host.find(path), "spec") or {}
     return str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")
 
 
@@ -214,20 +215,20 @@ async def wait_deleted(hub: ApiClient, leaving: Leaving, say: Say, *, releases: 
     """Wait until the Cluster is deleted; releases: remove finalizers. Raises CommandError."""
     deadline = time.monotonic() + leaving.timeout_s
     said = ""
-    while await find(hub, f"{CLUSTERS_PATH}/{leaving.cluster}") is not None:
+    while await hub.find(f"{CLUSTERS_PATH}/{leaving.cluster}") is not None:
         works = await works_of(hub, leaving.cluster)
         if releases:
             await _release_works(hub, works, say)
-        waiting = f"{len(works)} Works" if works else "the hub to remove the Cluster"
-        if waiting != said:
-            say(f"hub: waiting for {waiting}")
-            said = waiting
+        awaited = f"{len(works)} Works" if works else "the hub to remove the Cluster"
+        if awaited != said:
+            say(f"hub: waiting for {awaited}")
+            said = awaited
         if time.monotonic() > deadline:
             bindings = await bindings_to(hub, leaving.cluster)
             still = "; still targeted by " + ", ".join(bindings[:SHOWN]) if bindings else ""
             raise CommandError(
                 f"Cluster {leaving.cluster} still exists after {leaving.timeout_s:.0f} s, "
-                f"waiting for {waiting}{still}. It is marked for deletion; run leave again to "
+                f"waiting for {awaited}{still}. It is marked for deletion; run leave again to "
                 "continue"
             )
         await asyncio.sleep(POLL_S)
@@ -243,7 +244,7 @@ async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
         f"{local}/roles/{access.role}",
         f"{CLUSTER_ROLES_PATH}/{access.auth_role}",
     ):
-        role = await find(hub, path)
+        role = await hub.find(path)
         if role is None or leaving.cluster not in named_clusters(role):
             continue
         role["rules"] = _without(role["rules"], leaving.cluster)
@@ -260,10 +261,10 @@ async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
     await delete_present(hub, f"{bindings}/{access.role}:works", say)
     for secret in (hub_secret_name(leaving.cluster, kind) for kind in TOKEN_KINDS):
         path = f"/api/v1/namespaces/{LEASE_NAMESPACE}/secrets/{secret}"
-        live = await find(hub, path)
+        live = await hub.find(path)
         if labels_of(live or {}).get(SYSTEM_LABEL) == "true":
             await delete_present(hub, path, say)
-    space = await find(hub, f"/api/v1/namespaces/{namespace}")
+    space = await hub.find(f"/api/v1/namespaces/{namespace}")
     if space is not None and not space["metadata"].get("deletionTimestamp"):
         await delete_present(hub, f"/api/v1/namespaces/{namespace}", say)
 
@@ -291,7 +292,7 @@ async def delete_present(client: ApiClient, path: str, say: Say) -> None:
 
 async def remember_left(host: ApiClient, leaving: Leaving, say: Say) -> None:
     """Record that it left, so that no agent registers it while its settings have it (trap 5)."""
-    if await find(host, f"/api/v1/namespaces/{leaving.namespace}") is None:
+    if await host.find(f"/api/v1/namespaces/{leaving.namespace}") is None:
         return
     state = AgentState(host, leaving.namespace, leaving.agent)
     await state.load()
@@ -495,9 +496,6 @@ def _origin(live: Object) -> tuple[str | None, str]:
     return labels_of(live).get(CLUSTER_LABEL), work_of(live)
 
 
-_POLICIES_PATH = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
-
-
 def check_ours(cluster: Object | None, leaving: Leaving, host_uid: str) -> None:
     """Reject a Cluster that this host did not register, or that another agent serves.
 
@@ -546,9 +544,9 @@ async def claimants(host: ApiClient, cluster: str) -> set[str]:
 async def claims_user(host: ApiClient, agent: str) -> str:
     """Return the user to impersonate for claimed namespaces, "" = none. Raises CommandError."""
     policy = PolicyOwner(agent, "", "").claims_policy
-    path = f"{_POLICIES_PATH}/{policy}"
+    path = f"{POLICIES_PATH}/{policy}"
     try:
-        live = await find(host, path)
+        live = await host.find(path)
     except NotServedError:
         if not await is_absent(host, path):
             raise

@@ -167,6 +167,13 @@ class ApiClient:
         """GET and decode. Raises UnreadableError for a page instead of the named object."""
         return await self._object(_Request("GET", path, query, most_bytes=most_bytes))
 
+    async def find(self, path: str) -> Object | None:
+        """GET an object; None if there is none. Raises KubeError, also while it is not served."""
+        try:
+            return await self.get(path)
+        except errors.NotFoundError:
+            return None
+
     async def look_up(self, path: str) -> Object | None:
         """GET what another party named; None where there is none, or we may not see it."""
         try:

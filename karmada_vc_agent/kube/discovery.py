@@ -299,13 +299,14 @@ class HealthProbe:
 SELF_ACCESS_REVIEWS_PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
-def _review(group: str, kind: str, **fields: Any) -> Object:
+def new_review(group: str, kind: str, **fields: Any) -> Object:
+    """Return a review to create. group: without `.k8s.io`."""
     return {"apiVersion": f"{group}.k8s.io/v1", "kind": kind, **fields}
 
 
 def self_access_review(attributes: Object) -> Object:
     spec = {"resourceAttributes": attributes}
-    return _review("authorization", "SelfSubjectAccessReview", spec=spec)
+    return new_review("authorization", "SelfSubjectAccessReview", spec=spec)
 
 
 def review_status(review: Object) -> Object:
@@ -337,7 +338,7 @@ SELF_SUBJECT_REVIEWS_PATH = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 async def own_user_name(client: ApiClient) -> str:
     """Return our user name for policies. Raises KubeError."""
-    review = _review("authentication", "SelfSubjectReview")
+    review = new_review("authentication", "SelfSubjectReview")
     answer = await client.create(SELF_SUBJECT_REVIEWS_PATH, review)
     return str(dig(answer, "status", "userInfo", "username") or "")
 
@@ -423,7 +424,7 @@ class BearerReview:
 
     async def _review(self, token: str) -> Refusal | None:
         async with asyncio.timeout(REVIEW_S):
-            review = _review("authentication", "TokenReview", spec={"token": token})
+            review = new_review("authentication", "TokenReview", spec={"token": token})
             status = review_status(await self._create(TOKEN_REVIEWS_PATH, review))
             if dig(status, "authenticated") is not True:
                 return 401, "the host does not know this token"
@@ -433,7 +434,7 @@ class BearerReview:
             spec = {name: value for name, value in fields.items() if value}
             spec["user"] = name = dig(user, "username") or ""
             spec["nonResourceAttributes"] = {"path": self._path, "verb": "get"}
-            review = _review("authorization", "SubjectAccessReview", spec=spec)
+            review = new_review("authorization", "SubjectAccessReview", spec=spec)
             answer = review_status(await self._create(ACCESS_REVIEWS_PATH, review))
         if answer.get("allowed") is True:
             return None

@@ -100,6 +100,7 @@ def secret_names(agent: str) -> tuple[str, ...]:
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
 RBAC_API = f"{RBAC_GROUP}/v1"
+CLUSTER_ROLES_PATH = f"/apis/{RBAC_API}/clusterroles"
 GATEWAY_GROUP = "gateway.networking.k8s.io"
 
 NAME_FIELD = "metadata.name"

@@ -13,14 +13,14 @@ import orjson
 from karmada_vc_agent.access.agent_objects import secret_name
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.gateway.host_state import HostState
-from karmada_vc_agent.features.gateway.mapping.cluster_view import SEALER_KEY_BYTES, Sealer
+from karmada_vc_agent.features.gateway.mapping.cluster_view import Sealer
 from karmada_vc_agent.features.gateway.mapping.plan import plan
 from karmada_vc_agent.features.gateway.request_metrics import METRICS, RequestMeter
 from karmada_vc_agent.features.gateway.server.connections import Listener
 from karmada_vc_agent.features.gateway.server.fairness import Limits
 from karmada_vc_agent.features.gateway.server.gateway import Gateway, Planner
 from karmada_vc_agent.features.gateway.server.host_requests import HostRequests
-from karmada_vc_agent.features.gateway.tokens import TokenSum, digest
+from karmada_vc_agent.features.gateway.tokens import KEY_BYTES, TokenSum, digest
 from karmada_vc_agent.kube.flows import Supervisor
 from karmada_vc_agent.kube.https import ServingCertificate
 from karmada_vc_agent.kube.transport import Credentials
@@ -208,7 +208,7 @@ async def gateway_lab(
         state.file.replace_all(config.virtual_clusters)
         requests = HostRequests(Credentials(host.url, None, "a test"), answer_s=answer_s)
         limits, metrics, lines = Limits(4, 4), Metrics((METRICS,)), []
-        sealer = Sealer(bytes(SEALER_KEY_BYTES))
+        sealer = Sealer(bytes(KEY_BYTES))
         gateway = Gateway(
             state,
             requests,

@@ -8,7 +8,6 @@ import orjson
 
 from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
-    SEALER_KEY_BYTES,
     Sealer,
     UnknownNamespacesError,
     VirtualRequest,
@@ -16,6 +15,7 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
 from karmada_vc_agent.features.gateway.mapping.plan import plan
 from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo, RefusalError
 from karmada_vc_agent.features.gateway.mapping.responses import Forward, Plan
+from karmada_vc_agent.features.gateway.tokens import KEY_BYTES
 from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import (
@@ -83,7 +83,7 @@ SERVED = tuple(
     for rows, namespaced in ((NAMESPACED, True), (CLUSTER_SCOPED, False))
     for group, version, plural, kind in rows
 )
-SEALER = Sealer(bytes(range(SEALER_KEY_BYTES)))
+SEALER = Sealer(bytes(range(KEY_BYTES)))
 
 
 @dataclass

@@ -33,10 +33,10 @@ Examples:
     "confirm-deletions", epilog=_EPILOG, short_help="Decide on the deletions that an agent holds."
 )
 @click.argument("name")
-@shared.agent_config
-@shared.agent_name
-@shared.agent_namespace
-@shared.kubeconfig
+@shared.options("agent_config")
+@shared.options("agent_name")
+@shared.options("agent_namespace")
+@shared.options("kubeconfig")
 @click.option(
     "--keep",
     "keeps",

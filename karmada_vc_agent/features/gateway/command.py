@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 from msgspec.structs import replace
@@ -21,12 +21,13 @@ from karmada_vc_agent.config.decoding import ConfigError, camel
 from karmada_vc_agent.config.loading import load_config, reload
 from karmada_vc_agent.config.settings import AgentConfig, GatewaySettings
 from karmada_vc_agent.features.gateway.host_state import HostState
-from karmada_vc_agent.features.gateway.mapping.cluster_view import SEALER_KEY_BYTES, Sealer
+from karmada_vc_agent.features.gateway.mapping.cluster_view import Sealer
 from karmada_vc_agent.features.gateway.request_metrics import METRICS, RequestMeter, to_stdout
 from karmada_vc_agent.features.gateway.server.connections import Listener
 from karmada_vc_agent.features.gateway.server.fairness import Limits
 from karmada_vc_agent.features.gateway.server.gateway import Gateway
 from karmada_vc_agent.features.gateway.server.host_requests import HostRequests
+from karmada_vc_agent.features.gateway.tokens import KEY_BYTES
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import BearerReview
@@ -96,7 +97,7 @@ class _GatewayProcess:
         self._requests = HostRequests(host, suspect=self._follower.suspect)
         self.state = HostState(config, self._client, self._supervisor)
         self.state.file.replace_all(config.virtual_clusters)
-        self._own_key = os.urandom(SEALER_KEY_BYTES)
+        self._own_key = os.urandom(KEY_BYTES)
         limits = Limits(
             settings.max_requests,
             settings.max_long_requests,
@@ -231,8 +232,11 @@ Examples:
     --certificate-authority ca.crt get pods
 """
 _OPTIONS = (
-    *("bind_address", "cert_file", "private_key_file"),
-    *("health_probe_bind_address", "metrics_bind_address"),
+    "bind_address",
+    "cert_file",
+    "private_key_file",
+    "health_probe_bind_address",
+    "metrics_bind_address",
 )
 
 
@@ -273,14 +277,14 @@ def gateway(struct: type[AgentConfig], /, **options: Any) -> None:
         credentials = find_credentials(config.kubeconfig, in_cluster_first=True)
         start_logging(config.log_level, config.log_format)
     except (ConfigError, KubeconfigError) as error:
-        _end(str(error))
+        shared.end(EXIT_SETTINGS, str(error))
     follower = SettingsFollower(path, digest, lambda: reload(config, _config(struct, options)))
     limit_tls_buffers(TLS_BUFFER_BYTES)
     try:
         with asyncio.Runner() as runner:
             runner.run(_run_until_signal(config, credentials, follower))
     except ConfigError as error:
-        _end(str(error))
+        shared.end(EXIT_SETTINGS, str(error))
 
 
 def _config(struct: type[AgentConfig], options: dict[str, Any]) -> AgentConfig:
@@ -310,8 +314,3 @@ async def _run_until_signal(config: AgentConfig, host: Credentials, file: Settin
     call_on(signal.SIGHUP, file.reload)
     stop_on_signals(stop)
     await _GatewayProcess(config, host, file=file).run(stop)
-
-
-def _end(text: str) -> NoReturn:
-    click.echo(f"karmada-vc-agent: {text}", err=True)
-    sys.exit(EXIT_SETTINGS)

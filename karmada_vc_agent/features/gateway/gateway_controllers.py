@@ -14,10 +14,9 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from karmada_vc_agent.access.agent_objects import TokenKind, hub_secret_name
-from karmada_vc_agent.access.rights import HubAccess
+from karmada_vc_agent.access.rights import MANAGED, HubAccess
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, version_of
 from karmada_vc_agent.features.gateway.tokens import GatewayTokens
-from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, Requeue, RetryError, same
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import AlreadyExistsError, ForbiddenError, NotFoundError
@@ -38,6 +37,7 @@ from karmada_vc_agent.model.virtual_cluster import STRICT, VirtualCluster
 from karmada_vc_agent.model.vocabulary import (
     BUILT_INS,
     CLUSTER_LABEL,
+    CLUSTER_ROLES_PATH,
     DOMAIN,
     GATEWAY_LABEL,
     LEASE_NAMESPACE,
@@ -123,7 +123,6 @@ def _context(authorities: bytes) -> ssl.SSLContext:
 
 _log = logging.getLogger(__name__)
 
-_ROLES_PATH = f"/apis/{RBAC_API}/clusterroles"
 ROLES = Resource(
     GroupVersionKind(RBAC_GROUP, "v1", "ClusterRole"),
     "clusterroles",
@@ -217,10 +216,9 @@ class ClusterAccess:
     async def _ask_for_rules(self) -> None:
         """Have Karmada send its rules: for existing Clusters it does so when the role changes."""
         role = HubAccess(self._common.config.agent_name, ()).auth_role
-        path = f"/apis/{RBAC_API}/clusterroles/{role}"
         patch = {"metadata": {"annotations": {_REQUESTED_ANNOTATION: self._common.clock.now()}}}
         try:
-            await self._hub.merge_patch(path, patch)
+            await self._hub.merge_patch(f"{CLUSTER_ROLES_PATH}/{role}", patch)
         except NotFoundError as error:
             problem = f"ClusterRole {role} is missing on the hub"
             raise RetryError(f"{problem}: run karmada-vc-agent join") from error
@@ -298,7 +296,7 @@ class ClusterAccess:
             # `join` took the right to Secrets back, and removed them.
         desired = await self._identities(vc)
         with suppress(NotFoundError):
-            await self._host.delete(f"{_ROLES_PATH}/{desired['metadata']['name']}")
+            await self._host.delete(f"{CLUSTER_ROLES_PATH}/{desired['metadata']['name']}")
         await self._works.namespace_writer.release(vc, ANCHOR_NAMESPACE, preserve=False)
 
     async def _identities(self, vc: VirtualCluster) -> Object:
@@ -314,12 +312,11 @@ class ClusterAccess:
         return Callers(vc.name, names).role(settings.agent_name, absorbed)
 
     async def _put_identities(self, desired: Object) -> None:
-        path = f"{_ROLES_PATH}/{desired['metadata']['name']}"
-        try:
-            live = await self._host.get(path)
-        except NotFoundError:
+        path = f"{CLUSTER_ROLES_PATH}/{desired['metadata']['name']}"
+        live = await self._host.find(path)
+        if live is None:
             try:
-                await self._host.create(_ROLES_PATH, desired)
+                await self._host.create(CLUSTER_ROLES_PATH, desired)
             except AlreadyExistsError as error:
                 raise RetryError("its role was created meanwhile") from error
             return
@@ -384,8 +381,6 @@ def setup_cluster_access(parts: Parts) -> ControllerSpec[str]:
     )
 
 
-_PATH = f"/apis/{RBAC_API}/clusterroles"
-_MANAGED_BY = {"app.kubernetes.io/managed-by": "karmada-vc-agent"}
 ROLES_PERIOD = Requeue(60.0)
 """How often it is compared with what the host serves; discovery uses an ETag."""
 DISCOVERY_MAX_AGE_S = 30.0
@@ -399,20 +394,21 @@ async def align_role(common: Common, name: str) -> Requeue:
     """
     host = common.clients.host
     served = await common.discoveries.host.refresh(DISCOVERY_MAX_AGE_S)
-    of_the_host = maps_at(await _role(host, BUILT_INS[name]) or {}, "rules")
-    strict, shared = (
-        list(most if name == NAMESPACE_ADMIN else cut(of_the_host, most))
-        for is_strict in (True, False)
-        for most in (admin_rules(served.namespaced, is_strict=is_strict),)
-    )
-    rules = strict if common.config.tenancy == STRICT else shared
-    live = await _role(host, name)
+    of_the_host = maps_at(await host.find(f"{CLUSTER_ROLES_PATH}/{BUILT_INS[name]}") or {}, "rules")
+
+    def rules_in(*, is_strict: bool) -> list[Object]:
+        most = admin_rules(served.namespaced, is_strict=is_strict)
+        return list(most if name == NAMESPACE_ADMIN else cut(of_the_host, most))
+
+    strict = rules_in(is_strict=True)
+    rules = strict if common.config.tenancy == STRICT else rules_in(is_strict=False)
+    live = await host.find(f"{CLUSTER_ROLES_PATH}/{name}")
     if live is None:
         _log.info("Creating ClusterRole", extra={"cluster_role": name})
-        metadata = {"name": name, "labels": _MANAGED_BY}
+        metadata = {"name": name, "labels": MANAGED}
         role = {"apiVersion": RBAC_API, "kind": "ClusterRole", "metadata": metadata, "rules": rules}
-        await host.create(_PATH, role)
-    elif not labels_of(live).items() >= _MANAGED_BY.items():
+        await host.create(CLUSTER_ROLES_PATH, role)
+    elif not labels_of(live).items() >= MANAGED.items():
         _log.warning(
             "Not writing a ClusterRole of another owner; bindings of Works grant what it "
             "grants. Delete it to let the agent create its own",
@@ -420,15 +416,8 @@ async def align_role(common: Common, name: str) -> Requeue:
         )
     elif live.get("rules") not in (rules, strict) and served.is_complete:
         _log.info("Updating ClusterRole", extra={"cluster_role": name})
-        await host.replace(f"{_PATH}/{name}", {**live, "rules": rules})
+        await host.replace(f"{CLUSTER_ROLES_PATH}/{name}", {**live, "rules": rules})
     return ROLES_PERIOD
-
-
-async def _role(host: ApiClient, name: str) -> Object | None:
-    try:
-        return await host.get(f"{_PATH}/{name}")
-    except NotFoundError:
-        return None
 
 
 def setup_admin_role(parts: Parts) -> ControllerSpec[str]:

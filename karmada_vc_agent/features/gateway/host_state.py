@@ -38,7 +38,7 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import Codec, RawCodec
 from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
-from karmada_vc_agent.kube.errors import KubeError, NotFoundError
+from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.kube.flows import Supervisor
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.reflector import Reflector
@@ -46,7 +46,7 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of, parse_api_version
 from karmada_vc_agent.model.virtual_cluster import ClaimedNamespaces, VirtualCluster
-from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, random_suffix
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, CLUSTER_ROLES_PATH, random_suffix
 from karmada_vc_agent.runner.common import TranslationContexts, translation_settings
 from karmada_vc_agent.translation.context import (
     ANCHOR_NAMESPACE,
@@ -59,7 +59,6 @@ from karmada_vc_agent.work.served_kinds import ServedKinds
 _log = logging.getLogger(__name__)
 
 NAMESPACES_PATH = "/api/v1/namespaces"
-ROLES_PATH = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 DISCOVERY_AGE_S = 10.0
 """How old an answer may be before an unknown kind refreshes discovery (5)."""
 RELEASED_S, RELEASED = 600.0, 10_000
@@ -131,7 +130,7 @@ class HostState:
             Reflector(host, NAMESPACES_PATH, raw, self.namespaces),
             Reflector(host, "/api/v1/nodes", node_codec, self.nodes),
             Reflector(host, secrets, raw, self.secrets, ours),
-            Reflector(host, ROLES_PATH, raw, self.roles, {"labelSelector": CLUSTER_LABEL}),
+            Reflector(host, CLUSTER_ROLES_PATH, raw, self.roles, {"labelSelector": CLUSTER_LABEL}),
         )
         self._subscribe()
 
@@ -153,7 +152,7 @@ class HostState:
         }
 
     def unlisted(self) -> list[str]:
-        """Return the paths whose first list has not come yet."""
+        """Return the paths whose first list has not arrived yet."""
         return [each.path for each in self.reflectors if not each.is_synced]
 
     def sums_of(self, cluster: str) -> tuple[TokenSum, ...]:
@@ -161,7 +160,7 @@ class HostState:
         return self._sums.get(cluster, ()) if cluster in self.virtual_clusters else ()
 
     def impersonators_of(self, cluster: str) -> list[Object]:
-        """Return the absorbed ClusterRole of a virtual cluster, if it has come (G-23)."""
+        """Return the absorbed ClusterRole of a virtual cluster, if it is cached (G-23)."""
         vc = self.virtual_clusters.get(cluster)
         role = self.roles.get("", absorbed_name(vc.name_on_host)) if vc is not None else None
         return [role] if role is not None and labels_of(role)[CLUSTER_LABEL] == cluster else []
@@ -173,13 +172,11 @@ class HostState:
         return claimed or host_namespace(template, ANCHOR_NAMESPACE, vc.name_on_host)
 
     async def read_namespace(self, name: str) -> bool:
-        """Return whether a namespace that no watch reported exists (G-41). Raises KubeError."""
-        try:
-            namespace = await self._host.get(f"{NAMESPACES_PATH}/{quote(name, safe='')}")
-        except NotFoundError:
-            return False
-        self.namespaces.accept(namespace)
-        return True
+        """Cache a namespace before its watch does; return whether it exists (G-41)."""
+        namespace = await self._host.find(f"{NAMESPACES_PATH}/{quote(name, safe='')}")
+        if namespace is not None:
+            self.namespaces.accept(namespace)
+        return namespace is not None
 
     async def look_for_kinds(self) -> bool:
         """Ask the host again what it serves, unless that was recent; return whether it changed."""

@@ -55,8 +55,8 @@ Examples:
     required=True,
     help="Settings file of the agent.",
 )
-@shared.agent_name
-@shared.agent_namespace
+@shared.options("agent_name")
+@shared.options("agent_namespace")
 @click.option("--kubeconfig", default="", help="Kubeconfig of the host. Default: as for run.")
 @click.option(
     "--account",

@@ -180,10 +180,7 @@ class GatewayTokens:
 
     async def revoke(self, cluster: str) -> None:
         """Make all tokens invalid, then delete them on the hub (G-4). Raises KubeError."""
-        try:
-            secret = await self._host.get(self._path)
-        except NotFoundError:
-            secret = {}
+        secret = await self._host.find(self._path)
         keys = {*token_keys(secret, cluster), definition_key(cluster)}
         if keys := keys & set(dig(secret, "data") or ()):
             _log.info("Revoking tokens", extra={"virtual_cluster": cluster})
@@ -199,11 +196,8 @@ class GatewayTokens:
     async def _on_hub(self, cluster: str, kind: TokenKind) -> Object | None:
         """Return a Secret of the hub. Raises RetryError for one of another owner."""
         name = hub_secret_name(cluster, kind)
-        try:
-            live = await self._hub.get(f"{SECRETS_PATH}/{name}")
-        except NotFoundError:
-            return None
-        if not self._is_ours(live, cluster):
+        live = await self._hub.find(f"{SECRETS_PATH}/{name}")
+        if live is not None and not self._is_ours(live, cluster):
             detail = f"Secret {LEASE_NAMESPACE}/{name} on the hub belongs to another owner"
             raise RetryError(f"{detail}; delete it if it is not needed")
         return live

@@ -8,12 +8,11 @@ import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import AgentState, ClusterRecord
 from karmada_vc_agent.commands.shared import CommandError
-from karmada_vc_agent.install.join_hub import CLUSTER_ROLES_PATH
 from karmada_vc_agent.install.leave import run_leave, run_prune, run_purge, warn
 from karmada_vc_agent.install.leave_steps import Leaving, wait_deleted
 from karmada_vc_agent.kube.errors import NotServedError
 from karmada_vc_agent.kube.transport import Credentials
-from karmada_vc_agent.model.vocabulary import AGENT_LABEL
+from karmada_vc_agent.model.vocabulary import AGENT_LABEL, CLUSTER_ROLES_PATH
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.served import Served

@@ -623,6 +623,15 @@ async def test_forbidden_look_up_of_a_foreign_name_is_no_missing_right(
         assert await client.look_up(f"{MAPS}/{name}") is None
 
 
+async def test_an_object_that_is_missing_is_none_but_a_forbidden_one_raises(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    assert await client.find(f"{MAPS}/missing") is None
+    host.fail(403, "Forbidden", message="no")
+    with pytest.raises(ForbiddenError):
+        await client.find(f"{MAPS}/missing")
+
+
 @pytest.mark.parametrize(
     "name",
     ["x?watch=true", "x#y", "..", ".", "../secrets/s", "a b", "x%2Flog", "x%2flog", "%252Flog"],

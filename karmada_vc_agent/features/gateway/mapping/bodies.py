@@ -26,9 +26,17 @@ from karmada_vc_agent.translation.translate import HostObject, translate
 _PLACEHOLDER = "x"
 """Ends a generated name; rules treat it as a final one."""
 _OF_THE_SERVER = (
-    *("uid", "resourceVersion", "generation", "managedFields", "ownerReferences"),
-    *("finalizers", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
-    *("selfLink", "generateName"),
+    "uid",
+    "resourceVersion",
+    "generation",
+    "managedFields",
+    "ownerReferences",
+    "finalizers",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+    "generateName",
 )
 """Fields of metadata that clients send back as they read them."""
 _MAPS = ("labels", "annotations")

@@ -259,12 +259,8 @@ def media_type_of(content_type: str) -> str:
     return next(parse_media_types(content_type)).name
 
 
-SEALER_KEY_BYTES = 32
-"""Length of the key in the host Secret; two keys of AES, for AES-SIV."""
-
-
 class Sealer:
-    """Seals and opens tokens with one key: SEALER_KEY_BYTES random bytes.
+    """Seals and opens tokens with one key: random bytes, two keys of AES, for AES-SIV.
 
     scope: what a token is good for, as ParsedRequest.token_scope.
     """

@@ -268,9 +268,11 @@ class PartialDecoder:
         return obj
 
     def _answer(self, raw: Object) -> Object:
-        if not any(key in raw for key in _LONG):
+        field = next((each for each in _LONG if each in raw), None)
+        if field is None:
             return self._object(raw)
-        envelope, field, entries = _split(raw)
+        entries = _RAWS.decode(raw.pop(field)) or ()
+        envelope = {key: _ANY.decode(value) for key, value in raw.items()}
         decode = self._row if field == "rows" else self._object
         return {**envelope, field: [_read(decode, _read(_MAP.decode, entry)) for entry in entries]}
 
@@ -312,15 +314,6 @@ def _decode_in(raw: Object, reach: Parts) -> None:
             raw[key] = _ANY.decode(value)
         else:
             _decode_in(inner, below)
-
-
-def _split(raw: Object) -> tuple[Object, str, list[Raw]]:
-    field = next((each for each in _LONG if each in raw), "")
-    if not field:
-        raise ValueError("it is no list")
-    entries = _RAWS.decode(raw.pop(field))
-    envelope = {key: _ANY.decode(value) for key, value in raw.items()}
-    return {**envelope, field: []}, field, entries or []
 
 
 def _is_table(obj: Object) -> bool:

@@ -1,7 +1,8 @@
 """Plans a request of a client: forward or refuse it.
 
-The path is parsed, the scope of its kind decides the rule: for what is cluster-scoped and for
-questions about rights (5.3), for what is in namespaces (5.2, 5.4), and for discovery (5.1).
+plan() at the end parses the path, and the scope of its kind decides the rule. Rules are above it:
+writes of Namespaces, questions about rights, what is cluster-scoped (5.3), what is in namespaces
+(5.2, 5.4), discovery (5.1).
 """
 
 from collections.abc import Callable, Mapping
@@ -346,8 +347,6 @@ _INCLUDE, _WHOLE = "includeObject", "Object"
 
 def plan_cluster_scoped(parsed: ParsedRequest, scope: KindScope) -> Forward:
     """Return what becomes of a request for a cluster-scoped resource. Raises RefusalError."""
-    if scope is KindScope.DENIED:
-        raise parsed.refuse("it is not available in this cluster")
     if not scope_allows(scope, parsed.verb):
         if scope is KindScope.NAMESPACES and parsed.verb == "deletecollection":
             raise refusals.method_not_allowed()
@@ -706,11 +705,9 @@ def _resource(
     accept = "" if is_connection(path) else _accept_of(request)
     parsed = ParsedRequest(request, identity, view, path, info, query, verb, accept)
     scope = scope_of(info, view)
-    if not info.namespaced:
-        return plan_cluster_scoped(parsed, scope)
     if scope is KindScope.DENIED:
         raise parsed.refuse("it is not available in this cluster")
-    return plan_namespaced(parsed)
+    return plan_namespaced(parsed) if info.namespaced else plan_cluster_scoped(parsed, scope)
 
 
 def _verb_of(request: VirtualRequest, path: RequestPath, query: Query) -> str:

@@ -48,18 +48,6 @@ def is_table(obj: Object) -> bool:
     return obj.get("kind") == "Table" and str(obj.get("apiVersion")).startswith("meta.k8s.io/")
 
 
-def rows_of(table: Object) -> list[Object]:
-    """Return the rows that are maps."""
-    rows = table.get("rows")
-    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-
-
-def objects_of(table: Object) -> list[Object]:
-    """Return the objects of the rows."""
-    objects = (row.get("object") for row in rows_of(table))
-    return [obj for obj in objects if isinstance(obj, dict)]
-
-
 _BOOKMARK, _ERROR = "BOOKMARK", "ERROR"
 
 
@@ -142,7 +130,8 @@ class _OfResource(Response):
         if is_table(decoded):
             self._columns = decoded.get("columnDefinitions") or self._columns
             self._names = [str(dig(column, "name")) for column in self._columns]
-            decoded["rows"] = [row for row in rows_of(decoded) if self._takes_row(row, reader)]
+            rows = maps_at(decoded, "rows")
+            decoded["rows"] = [row for row in rows if self._takes_row(row, reader)]
             self._strip(decoded)
         elif isinstance(decoded.get("items"), list):
             decoded["items"] = [item for item in decoded["items"] if self._takes(item, reader)]
@@ -223,7 +212,7 @@ class _OfResource(Response):
     def _strip(self, table: Object) -> None:
         """Remove, in place, the objects that the client did not ask for."""
         if self.without_objects:
-            for row in rows_of(table):
+            for row in maps_at(table, "rows"):
                 row["object"] = None
 
 
@@ -234,7 +223,10 @@ def is_status(obj: Object) -> bool:
 
 def entries_of(decoded: Object) -> list[Object]:
     """Return the objects of a list or of the rows of a Table."""
-    return objects_of(decoded) if is_table(decoded) else maps_at(decoded, "items")
+    if not is_table(decoded):
+        return maps_at(decoded, "items")
+    objects = (row.get("object") for row in maps_at(decoded, "rows"))
+    return [obj for obj in objects if isinstance(obj, dict)]
 
 
 PAGE_ENTRIES = 500

@@ -35,6 +35,7 @@ from karmada_vc_agent.kube.discovery import (
     ACCESS_REVIEWS_PATH,
     SELF_ACCESS_REVIEWS_PATH,
     TOKEN_REVIEWS_PATH,
+    new_review,
     review_status,
     self_access_review,
 )
@@ -204,11 +205,8 @@ class Reviews:
             raise denied(who, what)
 
     async def _review(self, token: str) -> str:
-        review = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenReview",
-            "spec": {"token": token, "audiences": [AUDIENCE]},
-        }
+        spec = {"token": token, "audiences": [AUDIENCE]}
+        review = new_review("authentication", "TokenReview", spec=spec)
         try:
             async with asyncio.timeout(REVIEW_S):
                 status = review_status(await self._ask(TOKEN_REVIEWS_PATH, review))
@@ -242,16 +240,12 @@ def denied(who: Caller, what: Attributes) -> RefusalError:
 
 
 def _review(who: Caller, what: Attributes, anchor: str) -> Object:
-    attributes = {**msgspec.structs.asdict(what), "namespace": anchor}
-    return {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {
-            "user": who.host_user,
-            "groups": list(who.host_groups),
-            "resourceAttributes": attributes,
-        },
+    spec = {
+        "user": who.host_user,
+        "groups": list(who.host_groups),
+        "resourceAttributes": {**msgspec.structs.asdict(what), "namespace": anchor},
     }
+    return new_review("authorization", "SubjectAccessReview", spec=spec)
 
 
 SET_UP_S = 5.0

@@ -205,7 +205,7 @@ LINGER_S, LINGER_BYTES = 1.0, 16 * 2**20
 _HEAD_END = re.compile(rb"\n\r?\n")
 _SAID_ALL = frozenset({h11.DONE, h11.MUST_CLOSE, h11.CLOSED})
 """States of a client that sends no more of its request."""
-_GONE = (OSError, EOFError, h11.ProtocolError)
+BROKEN = (OSError, EOFError, h11.ProtocolError)
 """What ends a connection; a TimeoutError is an OSError."""
 _HTTP_ERRORS = frozenset({400, 431, 501})
 
@@ -309,7 +309,7 @@ class Exchange:
 
     async def disconnected(self) -> None:
         """Return once the client closes its connection, or says what it must not say now."""
-        with suppress(*_GONE):
+        with suppress(*BROKEN):
             await self.stream.reader.read(1)
 
 
@@ -321,7 +321,7 @@ def _too_large() -> RefusalError:
 def _broken_is_gone() -> Iterator[None]:
     try:
         yield
-    except _GONE as error:
+    except BROKEN as error:
         raise ClientGoneError from error
 
 
@@ -360,7 +360,7 @@ async def _linger(stream: MessageStream) -> None:
     if stream.state.our_state is h11.IDLE or stream.state.their_state in _SAID_ALL:
         return
     left = LINGER_BYTES
-    with suppress(*_GONE):
+    with suppress(*BROKEN):
         async with asyncio.timeout(LINGER_S):
             while left > 0 and (data := await stream.read()):
                 left -= len(data)
@@ -457,7 +457,7 @@ class Listener:
             while not self._is_ending and await self._serve_one(stream, wait_s):
                 wait_s = IDLE_S
             await _linger(stream)
-        except (ClientGoneError, *_GONE):
+        except (ClientGoneError, *BROKEN):
             pass
         except Exception:  # noqa: BLE001 - one client must not cost the others
             _log.exception("Failed to serve a connection")

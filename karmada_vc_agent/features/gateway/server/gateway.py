@@ -385,4 +385,6 @@ def _note(record: RequestRecord, forward: Forward, *, is_upgrade: bool) -> None:
     kind = forward.response.kind
     is_list = kind in (ResponseKind.LIST, ResponseKind.WATCH) and forward.method == "GET"
     record.host_path = forward.path
-    record.verb = "connect" if is_upgrade else str(kind) if is_list else forward.method.lower()
+    record.verb = str(kind) if is_list else forward.method.lower()
+    if is_upgrade:
+        record.verb = "connect"

@@ -7,7 +7,7 @@ connection cannot reach a neighbour. A watch or an upgrade has a connection of i
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
@@ -19,6 +19,7 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import ResponseKind
 from karmada_vc_agent.features.gateway.mapping.refusals import JSON, RefusalError
 from karmada_vc_agent.features.gateway.mapping.responses import Forward
 from karmada_vc_agent.features.gateway.server.connections import (
+    BROKEN,
     PASSED_ON,
     READ_BYTES,
     STREAM_BYTES,
@@ -28,6 +29,7 @@ from karmada_vc_agent.features.gateway.server.connections import (
     Head,
     Headers,
     MessageStream,
+    OnLarge,
 )
 from karmada_vc_agent.features.gateway.server.fairness import LARGE_BYTES
 from karmada_vc_agent.kube.transport import Credentials, keep_alive
@@ -43,11 +45,7 @@ LONG_STREAM_BYTES = 32 * 1024
 """As STREAM_BYTES, of watches: there are many, and their clients may not read."""
 BODY_BYTES = 32 * 2**20
 """The largest answer that is read as a whole."""
-_BROKEN = (OSError, EOFError, h11.ProtocolError)
 _REPEATED = frozenset({"GET", "HEAD"})
-
-
-OnLarge = Callable[[], Awaitable[object]]
 
 
 TOO_LARGE = "answer-too-large"
@@ -98,7 +96,7 @@ class HostAnswer:
                 return
             except TimeoutError as error:
                 raise _too_late() from error
-            except _BROKEN as error:
+            except BROKEN as error:
                 raise _unreachable() from error
             yield part
 
@@ -214,7 +212,7 @@ class HostRequests:
             stream.abort()
             if isinstance(error, TimeoutError):
                 raise _too_late() from error
-            if isinstance(error, _BROKEN):
+            if isinstance(error, BROKEN):
                 raise _unreachable() from error
             raise
         if head.status_code == 401:
@@ -340,13 +338,13 @@ async def tunnel(exchange: Exchange, answer: HostAnswer) -> None:
         host.writer.write(client.state.trailing_data[0])
         await client.writer.drain()
         await host.writer.drain()
-    except _BROKEN as error:
+    except BROKEN as error:
         raise ClientGoneError from error
     exchange.record.bytes_out += len(host.state.trailing_data[0])
 
     async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Copy until the end of the input, and pass the end on where the transport can."""
-        with suppress(*_BROKEN):
+        with suppress(*BROKEN):
             while data := await reader.read(READ_BYTES):
                 writer.write(data)
                 exchange.record.bytes_out += len(data) if writer is client.writer else 0
@@ -363,7 +361,7 @@ async def tunnel(exchange: Exchange, answer: HostAnswer) -> None:
         for task in (up, down):
             task.cancel()
         await asyncio.gather(up, down, return_exceptions=True)
-        with suppress(*_BROKEN):
+        with suppress(*BROKEN):
             async with asyncio.timeout(TUNNEL_LINGER_S):
                 await client.writer.drain()
         client.close()

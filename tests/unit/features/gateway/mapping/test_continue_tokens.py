@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
-    SEALER_KEY_BYTES,
     Sealer,
 )
 from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
+from karmada_vc_agent.features.gateway.tokens import KEY_BYTES
 
-SEALER = Sealer(bytes(range(SEALER_KEY_BYTES)))
+SEALER = Sealer(bytes(range(KEY_BYTES)))
 SCOPE = ("branch-a", "", "pods", "edge")
 HOST_TOKEN = base64.b64encode(b'{"v":"meta.k8s.io/v1","rv":7,"start":"edge-v-branch-b/x\\u0000"}')
 
@@ -60,4 +60,4 @@ def test_a_token_of_the_host_is_refused() -> None:
 
 def test_a_token_of_another_key_is_refused() -> None:
     with pytest.raises(RefusalError):
-        Sealer(bytes(SEALER_KEY_BYTES)).open(SEALER.seal("x", SCOPE), SCOPE)
+        Sealer(bytes(KEY_BYTES)).open(SEALER.seal("x", SCOPE), SCOPE)
