@@ -654,17 +654,31 @@ def _is_shown(listed: Object, view: View) -> bool:
 
 
 def _shown(group: str, version: str, served: Object, view: View) -> list[Object]:
-    shown, hidden = [], set()
-    for each in maps_at(served, "resources"):
+    scopes, entries = dict[str, KindScope](), maps_at(served, "resources")
+    for each in entries:
         name = text_at(each, "resource") or text_at(each, "name")
         kind = text_at(each, "responseKind", "kind") or text_at(each, "kind")
         namespaced = each.get("namespaced") is True or each.get("scope") == "Namespaced"
-        plural, is_subresource, _ = name.partition("/")
-        info = KindInfo(group, version, plural, kind, namespaced)
-        if not is_subresource and scope_of(info, view) is KindScope.DENIED:
-            hidden.add(plural)
-        shown.append((plural, each))
-    return [each for plural, each in shown if plural not in hidden]
+        scopes.setdefault(name, scope_of(KindInfo(group, version, name, kind, namespaced), view))
+    return [each for each in entries if _is_allowed(group, each, scopes)]
+
+
+def _is_allowed(group: str, entry: Object, scopes: Mapping[str, KindScope]) -> bool:
+    """Whether an entry is not refused; its verbs and subresources are limited in place."""
+    plural, _, subresource = (text_at(entry, "resource") or text_at(entry, "name")).partition("/")
+    scope = scopes.get(plural, KindScope.DENIED)
+
+    def shows(part: str) -> bool:
+        is_denied = (group, plural, part) in cluster_view.DENIED_SUBRESOURCES
+        return scope is KindScope.NAMESPACED and not is_denied
+
+    if subresource:
+        return shows(subresource)
+    if "verbs" in entry:
+        entry["verbs"] = [verb for verb in entry["verbs"] or () if scope_allows(scope, str(verb))]
+    if parts := maps_at(entry, "subresources"):
+        entry["subresources"] = [each for each in parts if shows(text_at(each, "subresource"))]
+    return scope is not KindScope.DENIED
 
 
 _NOT_UPGRADED = (

@@ -80,19 +80,50 @@ def test_groups_of_which_nothing_is_shown_are_left_out(branch: FakeView) -> None
     assert [group["name"] for group in found["groups"]] == [names[0], *names[2:]]
 
 
-def test_kinds_that_are_refused_are_left_out(branch: FakeView) -> None:
+def test_what_is_refused_is_left_out(branch: FakeView) -> None:
     """A controller that lists all kinds there are fails at the first 403."""
     served = [
         ("pods", "Pod", True),
         ("pods/log", "Pod", True),
+        ("serviceaccounts", "ServiceAccount", True),
+        ("serviceaccounts/token", "TokenRequest", True),
         ("nodes", "Node", False),
+        ("nodes/proxy", "NodeProxyOptions", False),
+        ("namespaces/finalize", "Namespace", False),
+        ("namespaces", "Namespace", False),
         ("componentstatuses", "ComponentStatus", False),
         ("componentstatuses/x", "Pod", False),
     ]
-    entries = [{"name": n, "kind": kind, "namespaced": inside} for n, kind, inside in served]
+    entries = [
+        {"name": name, "kind": kind, "namespaced": inside, "verbs": list(ALL)}
+        for name, kind, inside in served
+    ]
     answer = {"kind": "APIResourceList", "groupVersion": "v1", "resources": entries}
     found = mapped(branch, "/api/v1", answer)
-    assert [each["name"] for each in found["resources"]] == ["pods", "pods/log", "nodes"]
+    assert [(each["name"], each["verbs"]) for each in found["resources"]] == [
+        ("pods", list(ALL)),
+        ("pods/log", list(ALL)),
+        ("serviceaccounts", list(ALL)),
+        ("nodes", ["get", "list", "watch"]),
+        ("namespaces", list(ALL)),
+    ]
+
+
+def test_aggregated_discovery_shows_the_subresources_that_are_allowed(branch: FakeView) -> None:
+    parts = [{"subresource": "log"}, {"subresource": "status"}]
+    core = [
+        ("serviceaccounts", "ServiceAccount", "Namespaced", [{"subresource": "token"}]),
+        ("pods", "Pod", "Namespaced", parts),
+        ("nodes", "Node", "Cluster", [{"subresource": "proxy"}]),
+    ]
+    entries = [
+        {"resource": name, "responseKind": {"kind": kind}, "scope": scope, "subresources": inside}
+        for name, kind, scope, inside in core
+    ]
+    group = {"metadata": {"name": ""}, "versions": [{"version": "v1", "resources": entries}]}
+    found = mapped(branch, "/api", {"kind": "APIGroupDiscoveryList", "items": [group]})
+    shown = found["items"][0]["versions"][0]["resources"]
+    assert [each["subresources"] for each in shown] == [[], parts, []]
 
 
 def test_aggregated_discovery_leaves_them_out_too(branch: FakeView) -> None:
