@@ -106,6 +106,11 @@ class Lab:
         return command, _clean_environment()
 
 
+def node_groups(prefix: str, count: int) -> dict[str, str]:
+    """Return virtual clusters PREFIX-1, PREFIX-2, ..., each with the group of its number."""
+    return {f"{prefix}-{number}": str(number) for number in range(1, count + 1)}
+
+
 def lone_host(groups: int, *, keep: bool, each: int = 1) -> AbstractContextManager[Lab]:
     """Run a hub and one host that keep audit logs; see control_planes()."""
     return control_planes(groups, keep=keep, hosts=1, each=each, audit=True)

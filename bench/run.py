@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from bench import neighbours, objects, works
-from bench.lab import Lab
+from bench.lab import Lab, node_groups
 from bench.measurements import Bench, Contestant, idle_cpu_percent, memory, wait_quiet
 from bench.results import ObjectsResults, Results
 from bench.session import client, machine_of, say
@@ -117,7 +117,7 @@ async def _burst(bench: Bench, contestants: list[Contestant], one: Contestant, c
 async def _many_clusters(lab: Lab, plan: Plan, bench: Bench, results: Results) -> None:
     fleet = results.fleet
     fleet.clusters = plan.clusters
-    clusters = {f"bench-{number}": str(number) for number in range(1, plan.clusters + 1)}
+    clusters = node_groups("bench", plan.clusters)
     with lab.our_agent(clusters) as agent:
         fleet.all_ready_s = round(await bench.wait_ready(clusters, agent), 1)
         say(f"{plan.clusters} Clusters are Ready")
