@@ -9,13 +9,14 @@ from pathlib import Path
 import click
 
 from bench import report
+from bench.command import HELP, KEEP, QUICK
 from bench.lab import control_planes
 from bench.objects import NODES
 from bench.results import ObjectsResults, Results
 from bench.run import Plan, run, run_objects
 from bench.session import ending
 
-HELP = """Measure the real karmada-agent and ours side by side, and print both and the ratio.
+TEXT = """Measure the real karmada-agent and ours side by side, and print both and the ratio.
 
 Starts control planes of its own in a temporary directory: one hub, and a host for each agent
 with as many simulated nodes as there are virtual clusters. Both agents run with their
@@ -35,11 +36,11 @@ Examples:
   hack/bench fleet --help              # and fair, idle, leases, nodes, policy, restart, summary
   hack/bench --works 1000 --clusters 100 --output bench/results/large.json
 """
-QUICK = Plan(works=100, singles=8, clusters=10, our_bursts=1, their_bursts=1, idle_s=4.0)
+SMALL = Plan(works=100, singles=8, clusters=10, our_bursts=1, their_bursts=1, idle_s=4.0)
 
 
-@click.command(help=HELP, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--quick", is_flag=True, help="Small numbers, no file: does it work at all?")
+@click.command(help=TEXT, context_settings=HELP)
+@QUICK
 @click.option("--works", default=500, show_default=True, type=click.IntRange(1, 5000))
 @click.option("--singles", default=30, show_default=True, type=click.IntRange(1, 500))
 @click.option("--clusters", default=50, show_default=True, type=click.IntRange(1, 1000))
@@ -49,7 +50,7 @@ QUICK = Plan(works=100, singles=8, clusters=10, our_bursts=1, their_bursts=1, id
     type=click.IntRange(1, 5000),
     help="Measure only what so many VirtualCluster objects cost the other virtual clusters.",
 )
-@click.option("--keep", is_flag=True, help="Leave the control planes up and say where.")
+@KEEP
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
@@ -65,7 +66,7 @@ def command(
     keep: bool,
     output: Path | None,
 ) -> None:
-    plan = QUICK if quick else Plan(works, singles, clusters, 3, 2, 20.0)
+    plan = SMALL if quick else Plan(works, singles, clusters, 3, 2, 20.0)
     if count is not None:
         wanted = _objects(plan, count, quick=quick)
         with control_planes(NODES, keep=keep) as lab:

@@ -4,20 +4,20 @@ Each size and repetition has control planes of its own. Afterwards a bare client
 made until all were Ready, each object once, under other names; then karmada-agent serves the host.
 """
 
-import asyncio
 import time
-from pathlib import Path
+from functools import partial
 
 import click
 
-from bench import audit, bare_client, record, works
+from bench import audit, bare_client, works
 from bench.audit import Sent
 from bench.bare_client import Chain, Request
-from bench.lab import Lab, lone_host
+from bench.command import Runs, bench_command, main
+from bench.lab import node_groups
 from bench.measurements import WRITERS, idle_cpu_percent, in_turns, memory, wait_quiet
 from bench.process import AgentProcess
 from bench.record import BARE, OURS, THEIRS, Goal, Record
-from bench.session import Session, describe, ending, open_session, say
+from bench.session import Session, say
 from bench.watcher import Milestone
 
 START_S = 7200.0
@@ -29,30 +29,28 @@ GOALS = {READY: Goal(1.5, BARE), RSS: Goal(200, at=1000), IDLE: Goal(10, at=1000
 PODS = "/api/v1/namespaces/default/pods"
 
 
-async def measure(lab: Lab, result: Record, count: int, pods: int, works_each: int) -> None:
+async def measure(session: Session, result: Record, count: int, pods: int, works_each: int) -> None:
     """Measure one size."""
-    async with open_session(lab) as session:
-        result.machine = result.machine or await describe(session)
-        bodies = (works.pod(number, number % count + 1) for number in range(pods))
-        await in_turns((session.host.create(PODS, body) for body in bodies), WRITERS)
-        clusters = {f"fleet-{number}": str(number) for number in range(1, count + 1)}
-        session.requests.skip()
-        with lab.lone_agent(clusters) as agent:
-            await session.bench.wait_ready(clusters, agent, START_S)
-            result.add(READY, agent.age_s(), at=count)
-            result.add("CPU until all are Ready, s", agent.cpu_s(), at=count)
-            sent = session.requests.news(audit.OURS)
-            say(f"{count} Ready after {agent.age_s():.1f} s; writes: {dict(audit.kinds(sent))}")
-            for server in ("hub", "host"):
-                writes = sum(each.server == server for each in sent)
-                result.add(f"writes to the {server} until all are Ready", writes, at=count)
-            await _at_rest(agent, result, OURS, count)
-            if works_each:
-                await _works(session, agent, result, list(clusters), works_each)
-        await _bare(session, sent, result, count)
-        with lab.karmada_agent("theirs") as agent:
-            await session.bench.wait_ready(["theirs"], agent)
-            await _at_rest(agent, result, THEIRS, count)
+    bodies = (works.pod(number, number % count + 1) for number in range(pods))
+    await in_turns((session.host.create(PODS, body) for body in bodies), WRITERS)
+    clusters = node_groups("fleet", count)
+    session.requests.skip()
+    with session.lab.lone_agent(clusters) as agent:
+        await session.bench.wait_ready(clusters, agent, START_S)
+        result.add(READY, agent.age_s(), at=count)
+        result.add("CPU until all are Ready, s", agent.cpu_s(), at=count)
+        sent = session.requests.news(audit.OURS)
+        say(f"{count} Ready after {agent.age_s():.1f} s; writes: {dict(audit.kinds(sent))}")
+        for server in ("hub", "host"):
+            writes = sum(each.server == server for each in sent)
+            result.add(f"writes to the {server} until all are Ready", writes, at=count)
+        await _at_rest(agent, result, OURS, count)
+        if works_each:
+            await _works(session, agent, result, list(clusters), works_each)
+    await _bare(session, sent, result, count)
+    with session.lab.karmada_agent("theirs") as agent:
+        await session.bench.wait_ready(["theirs"], agent)
+        await _at_rest(agent, result, THEIRS, count)
 
 
 async def _at_rest(agent: AgentProcess, result: Record, who: str, count: int) -> None:
@@ -108,23 +106,13 @@ def _rename(text: str) -> str:
     return text.replace("fleet-", "bare-")
 
 
-@click.command(context_settings=record.HELP)
-@record.options
+@bench_command("fleet", GOALS, "virtual clusters")
 @click.option(
     "--clusters", "sizes", multiple=True, type=click.IntRange(1), default=(1, 10, 50, 100, 1000)
 )
 @click.option("--pods", default=0, show_default=True, help="Pods of the host, on all nodes.")
 @click.option("--works", "works_each", default=10, show_default=True, help="Of each cluster.")
-def command(
-    *,
-    quick: bool,
-    repetitions: int,
-    keep: bool,
-    output: Path | None,
-    sizes: tuple[int, ...],
-    pods: int,
-    works_each: int,
-) -> None:
+def command(runs: Runs, *, sizes: tuple[int, ...], pods: int, works_each: int) -> None:
     r"""Measure what many virtual clusters take, each of one node.
 
     Takes an hour and a half, 20 minutes of it each time for 1,000; with --quick 5 minutes.
@@ -134,15 +122,13 @@ def command(
       hack/bench fleet
       hack/bench fleet --clusters 5000 --pods 20000 --works 0 --repetitions 1
     """
-    if quick:
-        sizes, repetitions, works_each = (2, 10), 1, 2
-    result = Record("fleet", "virtual clusters", GOALS)
-    for _ in range(repetitions):
+    if runs.is_quick:
+        sizes, works_each = (2, 10), 2
+    for _ in range(runs.repetitions):
         for count in sizes:
-            with lone_host(count, keep=keep) as lab:
-                asyncio.run(ending(measure(lab, result, count, pods, works_each)))
-    result.finish(output, is_quick=quick)
+            size = partial(measure, count=count, pods=pods, works_each=works_each)
+            runs.on_lone_host(size, count)
 
 
 if __name__ == "__main__":
-    record.main(command, "fleet")
+    main(command)

@@ -2,16 +2,17 @@
 
 import asyncio
 import time
-from pathlib import Path
+from functools import partial
 
 import click
 
-from bench import audit, record, works
-from bench.lab import Lab, lone_host
+from bench import audit, works
+from bench.command import Runs, bench_command, main
+from bench.lab import node_groups
 from bench.measurements import CLUSTERS, LIST_BYTES, WRITERS, in_turns, memory, wait_quiet
 from bench.process import AgentProcess
 from bench.record import Goal, Record
-from bench.session import Session, describe, ending, open_session, say
+from bench.session import Session, say
 from karmada_vc_agent.kube.client import ApiClient
 
 START_S = 3600.0
@@ -28,18 +29,16 @@ GOALS = {f"{FLAP}, p99": Goal(2), CHANGE: Goal(2)}
 
 
 async def measure(
-    lab: Lab, result: Record, clusters: dict[str, str], flaps: int, pods: int
+    session: Session, result: Record, clusters: dict[str, str], flaps: int, pods: int
 ) -> None:
     """Measure one repetition."""
-    async with open_session(lab) as session:
-        result.machine = result.machine or await describe(session)
-        with lab.lone_agent(clusters) as agent:
-            await session.bench.wait_ready(clusters, agent, START_S)
-            result.add("idle RSS, MB", (await memory(agent)).rss_kb / 1024)
-            await _flaps(session, agent, result, flaps)
-            await wait_quiet(agent)
-            await _pods(session, agent, result, len(clusters), pods)
-            result.add("RSS with the pods, MB", (await memory(agent)).rss_kb / 1024)
+    with session.lab.lone_agent(clusters) as agent:
+        await session.bench.wait_ready(clusters, agent, START_S)
+        result.add("idle RSS, MB", (await memory(agent)).rss_kb / 1024)
+        await _flaps(session, agent, result, flaps)
+        await wait_quiet(agent)
+        await _pods(session, agent, result, len(clusters), pods)
+        result.add("RSS with the pods, MB", (await memory(agent)).rss_kb / 1024)
 
 
 async def _flaps(session: Session, agent: AgentProcess, result: Record, flaps: int) -> None:
@@ -119,36 +118,22 @@ async def _set_ready(host: ApiClient, node: str, *, is_ready: bool) -> None:
     await host.merge_patch(f"{path}/status", {"status": {"conditions": conditions}})
 
 
-@click.command(context_settings=record.HELP)
-@record.options
+@bench_command("nodes", GOALS)
 @click.option("--clusters", default=10, show_default=True, type=click.IntRange(1))
 @click.option("--nodes", "count", default=5000, show_default=True, help="Of all together.")
 @click.option("--flaps", default=20, show_default=True, type=click.IntRange(1))
 @click.option("--pods", default=1000, show_default=True, type=click.IntRange(1))
-def command(
-    *,
-    quick: bool,
-    repetitions: int,
-    keep: bool,
-    output: Path | None,
-    clusters: int,
-    count: int,
-    flaps: int,
-    pods: int,
-) -> None:
+def command(runs: Runs, *, clusters: int, count: int, flaps: int, pods: int) -> None:
     """Measure how soon a Cluster says what changed on its nodes.
 
     Takes 30 minutes; with --quick 2.
     """
-    if quick:
-        clusters, count, flaps, pods, repetitions = 2, 10, 3, 20, 1
-    result = Record("nodes", goals=GOALS)
-    groups = {f"nodes-{number}": str(number) for number in range(1, clusters + 1)}
-    for _ in range(repetitions):
-        with lone_host(clusters, keep=keep, each=count // clusters) as lab:
-            asyncio.run(ending(measure(lab, result, groups, flaps, pods)))
-    result.finish(output, is_quick=quick)
+    if runs.is_quick:
+        clusters, count, flaps, pods = 2, 10, 3, 20
+    one = partial(measure, clusters=node_groups("nodes", clusters), flaps=flaps, pods=pods)
+    for _ in range(runs.repetitions):
+        runs.on_lone_host(one, clusters, each=count // clusters)
 
 
 if __name__ == "__main__":
-    record.main(command, "nodes")
+    main(command)

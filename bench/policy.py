@@ -7,15 +7,16 @@ cluster reached a milestone, on one clock.
 import asyncio
 import time
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
 import click
 
-from bench import record, works
-from bench.lab import Lab, lone_host
+from bench import works
+from bench.command import Runs, bench_command, main
+from bench.lab import node_groups
 from bench.measurements import wait_quiet
 from bench.record import Record
-from bench.session import Session, describe, ending, open_session, say
+from bench.session import Session, say
 from bench.watcher import Milestone
 from karmada_vc_agent.model.vocabulary import execution_namespace
 from karmada_vc_agent.work.works import work_path
@@ -39,22 +40,20 @@ POLICY: works.Object = {
 }
 
 
-async def measure(lab: Lab, result: Record, count: int) -> None:
+async def measure(session: Session, result: Record, count: int) -> None:
     """Measure one size."""
-    async with open_session(lab) as session:
-        result.machine = result.machine or await describe(session)
-        clusters = {f"policy-{number}": str(number) for number in range(1, count + 1)}
-        with lab.lone_agent(clusters) as agent:
-            await session.bench.wait_ready(clusters, agent, START_S)
-            await session.bench.make_namespace(clusters)
-            await session.hub.create(POLICIES, POLICY)
-            for stages in (_create, _update, _delete):
-                await wait_quiet(agent)
-                used_s = agent.cpu_s()
-                await stages(session, result, list(clusters))
-                name = stages.__name__.removeprefix("_")
-                result.add(f"{name}: CPU of the agent, s", agent.cpu_s() - used_s, at=count)
-                agent.check()
+    clusters = node_groups("policy", count)
+    with session.lab.lone_agent(clusters) as agent:
+        await session.bench.wait_ready(clusters, agent, START_S)
+        await session.bench.make_namespace(clusters)
+        await session.hub.create(POLICIES, POLICY)
+        for stages in (_create, _update, _delete):
+            await wait_quiet(agent)
+            used_s = agent.cpu_s()
+            await stages(session, result, list(clusters))
+            name = stages.__name__.removeprefix("_")
+            result.add(f"{name}: CPU of the agent, s", agent.cpu_s() - used_s, at=count)
+            agent.check()
 
 
 async def _create(session: Session, result: Record, clusters: list[str]) -> None:
@@ -139,25 +138,19 @@ def _is_updated(live: works.Object, count: int) -> bool:
     return is_seen and all(_reported(live, each) == count for each in fields)
 
 
-@click.command(context_settings=record.HELP)
-@record.options
+@bench_command("policy", axis="clusters")
 @click.option("--clusters", "sizes", multiple=True, type=click.IntRange(1), default=(100, 1000))
-def command(
-    *, quick: bool, repetitions: int, keep: bool, output: Path | None, sizes: tuple[int, ...]
-) -> None:
+def command(runs: Runs, *, sizes: tuple[int, ...]) -> None:
     """Measure where the time of one PropagationPolicy to many clusters passes.
 
     Takes 45 minutes; with --quick 3.
     """
-    if quick:
-        sizes, repetitions = (2, 10), 1
-    result = Record("policy", "clusters")
-    for _ in range(repetitions):
+    if runs.is_quick:
+        sizes = (2, 10)
+    for _ in range(runs.repetitions):
         for count in sizes:
-            with lone_host(count, keep=keep) as lab:
-                asyncio.run(ending(measure(lab, result, count)))
-    result.finish(output, is_quick=quick)
+            runs.on_lone_host(partial(measure, count=count), count)
 
 
 if __name__ == "__main__":
-    record.main(command, "policy")
+    main(command)

@@ -1,17 +1,12 @@
 """What a bench found: repetitions, medians and spread as JSON, table and curves."""
 
 import dataclasses
-import functools
 import importlib
 import os
 import re
-import signal
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
 
-import click
 import orjson
 
 from bench.lab import ROOT
@@ -21,8 +16,6 @@ from bench.session import say
 OURS, THEIRS, BARE = "ours", "karmada-agent", "bare client"
 PAGE = ROOT / "docs" / "performance.md"
 CURVES = ROOT / "docs" / "performance"
-HELP = {"help_option_names": ["-h", "--help"]}
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,27 +163,6 @@ def publish(page: str, record: Record, results: str, *, is_drawn: bool) -> str:
     if marked.search(page):
         return marked.sub(lambda _: block, page, count=1)
     return f"{page.rstrip()}\n\n## hack/bench {record.bench}\n\n{block}\n"
-
-
-def options(command: F) -> F:
-    """Add the options that all benches have."""
-    shared = (
-        click.option("--quick", is_flag=True, help="Small numbers, no file: does it work at all?"),
-        click.option("--repetitions", default=3, show_default=True, type=click.IntRange(1, 20)),
-        click.option("--keep", is_flag=True, help="Leave the control planes up and say where."),
-        click.option(
-            "--output",
-            type=click.Path(path_type=Path),
-            help="JSON file, with curves beside it, in place of bench/results/ and docs/.",
-        ),
-    )
-    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(shared), command)
-
-
-def main(command: click.Command, name: str) -> None:
-    """Run a bench."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    command(prog_name=f"hack/bench {name}")
 
 
 def _spread(values: list[float] | None) -> str:

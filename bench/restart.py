@@ -2,16 +2,17 @@
 
 import asyncio
 import time
-from pathlib import Path
+from functools import partial
 
 import click
 
-from bench import audit, record, works
-from bench.lab import Lab, lone_host
+from bench import audit, works
+from bench.command import Runs, bench_command, main
+from bench.lab import node_groups
 from bench.measurements import memory
 from bench.process import AgentProcess
 from bench.record import Goal, Record
-from bench.session import Session, describe, ending, open_session, say
+from bench.session import Session, say
 from bench.watcher import Milestone
 
 START_S = 7200.0
@@ -31,29 +32,26 @@ GOALS = {
 
 
 async def measure(
-    lab: Lab, result: Record, clusters: dict[str, str], count: int, repetitions: int
+    session: Session, result: Record, clusters: dict[str, str], count: int, repetitions: int
 ) -> None:
     """Apply the Works once, then start again and again."""
-    async with open_session(lab) as session:
-        bench = session.bench
-        result.machine = await describe(session)
-        with lab.lone_agent(clusters) as agent:
-            await bench.wait_ready(clusters, agent, START_S)
-            await bench.make_namespace(clusters)
-            names = list(clusters)
-            jobs = [
-                (names[n % len(names)], works.config_map(bench.new_name("held")))
-                for n in range(count)
-            ]
-            await bench.create_all(jobs)
-            held = [(cluster, manifest["metadata"]["name"]) for cluster, manifest in jobs]
-            await session.watcher.wait(held, Milestone.APPLIED, START_S)
-            await memory(agent)
-        say(f"{count} Works of {len(clusters)} clusters are applied")
-        for _ in range(repetitions):
-            session.requests.skip()
-            with lab.lone_agent(clusters) as agent:
-                await _start(session, agent, result, names, count)
+    bench = session.bench
+    with session.lab.lone_agent(clusters) as agent:
+        await bench.wait_ready(clusters, agent, START_S)
+        await bench.make_namespace(clusters)
+        names = list(clusters)
+        jobs = [
+            (names[n % len(names)], works.config_map(bench.new_name("held"))) for n in range(count)
+        ]
+        await bench.create_all(jobs)
+        held = [(cluster, manifest["metadata"]["name"]) for cluster, manifest in jobs]
+        await session.watcher.wait(held, Milestone.APPLIED, START_S)
+        await memory(agent)
+    say(f"{count} Works of {len(clusters)} clusters are applied")
+    for _ in range(repetitions):
+        session.requests.skip()
+        with session.lab.lone_agent(clusters) as agent:
+            await _start(session, agent, result, names, count)
 
 
 async def _start(
@@ -131,19 +129,10 @@ async def _verified(agent: AgentProcess, count: int) -> float:
         await asyncio.sleep(POLL_S)
 
 
-@click.command(context_settings=record.HELP)
-@record.options
+@bench_command("restart", GOALS)
 @click.option("--clusters", default=1000, show_default=True, type=click.IntRange(1))
 @click.option("--works", "count", default=10_000, show_default=True, help="Of all together.")
-def command(
-    *,
-    quick: bool,
-    repetitions: int,
-    keep: bool,
-    output: Path | None,
-    clusters: int,
-    count: int,
-) -> None:
+def command(runs: Runs, *, clusters: int, count: int) -> None:
     r"""Measure a start with many Works that are applied already.
 
     Takes 20 minutes; with --quick 2.
@@ -153,14 +142,12 @@ def command(
       hack/bench restart
       hack/bench restart --clusters 100 --works 5000
     """
-    if quick:
-        clusters, count, repetitions = 10, 50, 1
-    result = Record("restart", goals=GOALS)
-    with lone_host(clusters, keep=keep) as lab:
-        groups = {f"restart-{number}": str(number) for number in range(1, clusters + 1)}
-        asyncio.run(ending(measure(lab, result, groups, count, repetitions)))
-    result.finish(output, is_quick=quick)
+    if runs.is_quick:
+        clusters, count = 10, 50
+    groups = node_groups("restart", clusters)
+    all_starts = partial(measure, clusters=groups, count=count, repetitions=runs.repetitions)
+    runs.on_lone_host(all_starts, clusters)
 
 
 if __name__ == "__main__":
-    record.main(command, "restart")
+    main(command)

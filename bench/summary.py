@@ -7,16 +7,16 @@ Deployment are applied, as an agent does. So only the hub is measured.
 import asyncio
 import time
 from datetime import UTC, datetime
-from pathlib import Path
+from functools import partial
 
 import click
 import orjson
 
-from bench import policy, record, works
-from bench.lab import Lab, lone_host
+from bench import policy, works
+from bench.command import Runs, bench_command, main
 from bench.measurements import CLUSTERS, LIST_BYTES, WRITERS, in_turns
 from bench.record import Record
-from bench.session import Session, describe, ending, open_session, say
+from bench.session import Session, say
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.vocabulary import execution_namespace
 from karmada_vc_agent.work.works import work_path
@@ -40,25 +40,23 @@ STATUS = {
 }
 
 
-async def measure(lab: Lab, result: Record, count: int) -> None:
+async def measure(session: Session, result: Record, count: int) -> None:
     """Measure one size."""
-    async with open_session(lab) as session:
-        result.machine = result.machine or await describe(session)
-        hub, names = session.hub, [f"summary-{number}" for number in range(1, count + 1)]
-        await in_turns((_cluster(hub, name) for name in names), WRITERS)
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": works.NAMESPACE}}
-        await hub.create("/api/v1/namespaces", namespace)
-        await hub.create(policy.POLICIES, policy.POLICY)
-        begin = time.monotonic()
-        await hub.create(policy.DEPLOYMENTS, works.deployment(policy.NAME))
-        name = await _works(session, names)
-        made_s = time.monotonic() - begin
-        say(f"{count} Works after {made_s:.1f} s")
-        await in_turns((_report(hub, cluster, name) for cluster in names), WRITERS)
-        reported_s = time.monotonic() - begin
-        summed, summed_s = await _summed(hub, count, begin)
-        live = await hub.get(f"{policy.DEPLOYMENTS}/{policy.NAME}", most_bytes=LIST_BYTES)
-        binding = await hub.get(BINDING, most_bytes=LIST_BYTES)
+    hub, names = session.hub, [f"summary-{number}" for number in range(1, count + 1)]
+    await in_turns((_cluster(hub, name) for name in names), WRITERS)
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": works.NAMESPACE}}
+    await hub.create("/api/v1/namespaces", namespace)
+    await hub.create(policy.POLICIES, policy.POLICY)
+    begin = time.monotonic()
+    await hub.create(policy.DEPLOYMENTS, works.deployment(policy.NAME))
+    name = await _works(session, names)
+    made_s = time.monotonic() - begin
+    say(f"{count} Works after {made_s:.1f} s")
+    await in_turns((_report(hub, cluster, name) for cluster in names), WRITERS)
+    reported_s = time.monotonic() - begin
+    summed, summed_s = await _summed(hub, count, begin)
+    live = await hub.get(f"{policy.DEPLOYMENTS}/{policy.NAME}", most_bytes=LIST_BYTES)
+    binding = await hub.get(BINDING, most_bytes=LIST_BYTES)
     result.add("until all Works are there, s", made_s, at=count)
     result.add("last report -> last change of the summary, s", summed_s - reported_s, at=count)
     result.add("clusters in the status of the binding", summed, at=count)
@@ -147,27 +145,21 @@ def _ready(live: works.Object) -> int:
     return int((live.get("status") or {}).get("readyReplicas", 0))
 
 
-@click.command(context_settings=record.HELP)
-@record.options
+@bench_command("summary", axis="clusters")
 @click.option(
     "--clusters", "sizes", multiple=True, type=click.IntRange(1), default=(100, 1000, 5000, 7000)
 )
-def command(
-    *, quick: bool, repetitions: int, keep: bool, output: Path | None, sizes: tuple[int, ...]
-) -> None:
+def command(runs: Runs, *, sizes: tuple[int, ...]) -> None:
     """Measure how large bindings and templates become with many clusters, and where the hub ends.
 
     Takes an hour with one repetition; with --quick 2 minutes.
     """
-    if quick:
-        sizes, repetitions = (2, 10), 1
-    result = Record("summary", "clusters")
-    for _ in range(repetitions):
+    if runs.is_quick:
+        sizes = (2, 10)
+    for _ in range(runs.repetitions):
         for count in sizes:
-            with lone_host(1, keep=keep) as lab:
-                asyncio.run(ending(measure(lab, result, count)))
-    result.finish(output, is_quick=quick)
+            runs.on_lone_host(partial(measure, count=count), 1)
 
 
 if __name__ == "__main__":
-    record.main(command, "summary")
+    main(command)
