@@ -1,9 +1,7 @@
 """The command line of hack/bench."""
 
 import asyncio
-import os
 import signal
-import sys
 from pathlib import Path
 
 import click
@@ -12,7 +10,7 @@ from bench import report
 from bench.command import HELP, KEEP, QUICK
 from bench.lab import control_planes
 from bench.objects import NODES
-from bench.results import ObjectsResults, Results
+from bench.results import ObjectsResults
 from bench.run import Plan, run, run_objects
 from bench.session import ending
 
@@ -73,25 +71,20 @@ def command(
             measured = asyncio.run(ending(run_objects(lab, wanted)))
         print(report.objects(measured), report.notes(measured.machine), sep="\n\n")
         if output is not None or not quick:
-            _write(measured, output or report.default_path(measured.machine, "-objects"))
+            report.write(measured, output or report.default_path(measured.machine, "-objects"))
         return
     with control_planes(plan.clusters, keep=keep) as lab:
         results = asyncio.run(ending(run(lab, plan)))
     tables = report.table(results), report.neighbours(results), report.notes(results.machine)
     print(*tables, sep="\n\n")
     if output is not None or not quick:
-        _write(results, output or report.default_path(results.machine))
+        report.write(results, output or report.default_path(results.machine))
 
 
 def _objects(plan: Plan, count: int, *, quick: bool) -> ObjectsResults:
     if quick:
         return ObjectsResults(count, plan.singles, plan.works, 10.0)
     return ObjectsResults(count, 60, 200, 30.0)
-
-
-def _write(results: Results | ObjectsResults, path: Path) -> None:
-    report.write(results, path)
-    print(f"hack/bench: wrote {os.path.relpath(path)}", file=sys.stderr)
 
 
 def main() -> None:

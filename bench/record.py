@@ -1,19 +1,18 @@
 """What a bench found: repetitions, medians and spread as JSON, table and curves."""
 
-import dataclasses
 import importlib
 import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import orjson
-
+from bench import report
 from bench.lab import ROOT
 from bench.results import median, percentile
 from bench.session import say
 
 OURS, THEIRS, BARE = "ours", "karmada-agent", "bare client"
+WHO = (OURS, THEIRS, BARE)
 PAGE = ROOT / "docs" / "performance.md"
 CURVES = ROOT / "docs" / "performance"
 
@@ -71,9 +70,7 @@ class Record:
 
     def table(self) -> str:
         """Return the Markdown table: median (smallest to largest) of the repetitions."""
-        whose = [
-            who for who in (OURS, THEIRS, BARE) if any(who in each.values for each in self.figures)
-        ]
+        whose = [who for who in WHO if any(who in each.values for each in self.figures)]
         others = [who for who in whose if who != OURS]
         head = ["what", *whose, *(f"ratio to {who}" for who in others), "goal", "met"]
         lines = [head, ["---", *("---:" for _ in (*whose, *others)), "---", "---"]]
@@ -95,13 +92,6 @@ class Record:
         goal = self.goals.get(figure.what)
         return goal if goal is not None and goal.at in (None, figure.at) else None
 
-    def write(self, path: Path) -> None:
-        """Write all of it as JSON."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        content = orjson.dumps(dataclasses.asdict(self), option=orjson.OPT_INDENT_2)
-        path.write_bytes(content + b"\n")
-        say(f"wrote {os.path.relpath(path)}")
-
     def draw(self, path: Path) -> bool:
         """Draw each figure over its sizes as SVG; False where there is nothing to draw with."""
         curves: dict[str, list[Figure]] = {}
@@ -119,7 +109,7 @@ class Record:
         drawing = figure.Figure(figsize=(7, 3 * len(curves)), layout="constrained")
         all_axes = drawing.subplots(len(curves), squeeze=False)[:, 0]
         for axes, (what, points) in zip(all_axes, curves.items(), strict=True):
-            for who in (OURS, THEIRS, BARE):
+            for who in WHO:
                 line = [(each.at, each.values[who]) for each in points if who in each.values]
                 axes.plot([x for x, _ in line], [median(y) for _, y in line], "o-", label=who)
                 axes.vlines(
@@ -134,16 +124,15 @@ class Record:
 
     def finish(self, output: Path | None, *, is_quick: bool) -> None:
         """Print the table; a whole run is written and replaces the one in docs/performance.md."""
-        notes = "\n".join(f"{key}: {value}" for key, value in self.machine.items())
-        print(self.table(), notes, sep="\n\n")
+        print(self.table(), report.notes(self.machine), sep="\n\n")
         if output is not None:
-            self.write(output)
+            report.write(self, output)
             self.draw(output.with_suffix(".svg"))
         elif not is_quick:
-            name = f"{self.machine['date']}-{self.machine['commit']}-{self.bench}.json"
-            self.write(ROOT / "bench" / "results" / name)
+            path = report.default_path(self.machine, f"-{self.bench}")
+            report.write(self, path)
             drawn = self.draw(CURVES / f"{self.bench}.svg")
-            PAGE.write_text(publish(PAGE.read_text(), self, name, is_drawn=drawn))
+            PAGE.write_text(publish(PAGE.read_text(), self, path.name, is_drawn=drawn))
 
 
 def publish(page: str, record: Record, results: str, *, is_drawn: bool) -> str:

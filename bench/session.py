@@ -4,6 +4,7 @@ import asyncio
 import os
 import platform
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
@@ -12,9 +13,8 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from bench.audit import Requests
-from bench.lab import Lab
+from bench.lab import ROOT, Lab
 from bench.measurements import Bench
-from bench.report import revision
 from bench.watcher import Watcher
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig
@@ -71,6 +71,18 @@ def machine_of(kubernetes: str) -> dict[str, str]:
         "Python": platform.python_version(),
         "watched with": loop,
     }
+
+
+def revision() -> str:
+    """Return the short id of the commit that is measured."""
+    answer = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return answer.stdout.strip() or "unknown"
 
 
 def say(text: str) -> None:
