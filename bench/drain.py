@@ -17,11 +17,11 @@ from bench import audit, bare_client, works
 from bench.bare_client import Chain
 from bench.command import Runs, bench_command, main
 from bench.lab import Lab
-from bench.measurements import wait_quiet
+from bench.measurements import subjects, wait_quiet
 from bench.process import AgentProcess
 from bench.record import BARE, OURS, THEIRS, Goal, Record
 from bench.session import Session, say
-from bench.watcher import Milestone, Subject
+from bench.watcher import Milestone
 from karmada_vc_agent.model.vocabulary import execution_namespace
 
 PODS_A_NODE = 100
@@ -73,34 +73,32 @@ async def measure(session: Session, result: Record, drains: list[Drain]) -> None
                 await session.bench.make_namespace([run.cluster])
             is_first = False
             await session.bench.wait_namespace([run.cluster])
-            subjects = await _drain(session, agent, run, result)
+            names = await _drain(session, agent, run, result)
             if run.who == THEIRS:
                 await session.bench.delete_works(run.cluster)
         if run.who == OURS:
-            await _bare(session, run, {name for _, name in subjects}, result)
+            await _bare(session, run, names, result)
 
 
-async def _drain(
-    session: Session, agent: AgentProcess, run: Drain, result: Record
-) -> list[Subject]:
+async def _drain(session: Session, agent: AgentProcess, run: Drain, result: Record) -> set[str]:
+    """Make one drain; return the names of its Works."""
     bench, kind = session.bench, run.kind
     await session.watcher.wait(
         [await bench.create(run.cluster, kind.make(bench.new_name("first")))], kind.done
     )
     await wait_quiet(agent)
-    manifests = [kind.make(bench.new_name("drain")) for _ in range(run.works)]
-    subjects = [(run.cluster, each["metadata"]["name"]) for each in manifests]
+    jobs = bench.jobs([run.cluster], run.works, "drain", kind.make)
     session.requests.skip()
     with agent.paused():
-        await bench.create_all((run.cluster, each) for each in manifests)
+        await bench.create_all(jobs)
         used_s, begin = agent.cpu_s(), time.monotonic()
-    end = await session.watcher.wait(subjects, kind.done, DRAIN_S)
+    end = await session.watcher.wait(subjects(jobs), kind.done, DRAIN_S)
     cpu_ms = (agent.cpu_s() - used_s) / run.works * 1000
     result.add(f"{kind.name}: wall-clock, s", end - begin, run.who, run.works)
     result.add(f"{kind.name}: CPU, ms a Work", cpu_ms, run.who, run.works)
     result.add(f"{kind.name}: peak RSS, MB", agent.peak_rss_kb() / 1024, run.who, run.works)
     say(f"{run.who}, {run.works} x {kind.name}: {end - begin:.1f} s, {cpu_ms:.2f} CPU ms a Work")
-    return subjects
+    return {name for _, name in subjects(jobs)}
 
 
 async def _bare(session: Session, run: Drain, names: set[str], result: Record) -> None:

@@ -57,7 +57,7 @@ async def _latencies(session: Session, result: Record, name: str, singles: int) 
 @asynccontextmanager
 async def _burst(session: Session, count: int) -> AsyncIterator[None]:
     """Create Works of the loud one for the time of a block, and to their end."""
-    jobs = [(LOUD, works.config_map(session.bench.new_name("burst"))) for _ in range(count)]
+    jobs = session.bench.jobs([LOUD], count, "burst")
     async with asyncio.TaskGroup() as group:
         group.create_task(session.bench.create_all(jobs))
         yield

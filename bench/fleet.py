@@ -14,7 +14,7 @@ from bench.audit import Sent
 from bench.bare_client import Chain, Request
 from bench.command import Runs, bench_command, main
 from bench.lab import node_groups
-from bench.measurements import WRITERS, idle_cpu_percent, in_turns, memory, wait_quiet
+from bench.measurements import WRITERS, idle_cpu_percent, in_turns, memory, subjects, wait_quiet
 from bench.process import AgentProcess
 from bench.record import BARE, OURS, THEIRS, Goal, Record
 from bench.session import Session, say
@@ -66,11 +66,10 @@ async def _works(
     bench, count = session.bench, len(clusters)
     await bench.make_namespace(clusters)
     await wait_quiet(agent)
-    jobs = [(c, works.config_map(bench.new_name("each"))) for _ in range(each) for c in clusters]
+    jobs = bench.jobs(clusters, each * count, "each")
     used_s, begin = agent.cpu_s(), time.monotonic()
     await bench.create_all(jobs)
-    subjects = [(cluster, manifest["metadata"]["name"]) for cluster, manifest in jobs]
-    end = await session.watcher.wait(subjects, Milestone.APPLIED, START_S)
+    end = await session.watcher.wait(subjects(jobs), Milestone.APPLIED, START_S)
     name = f"{each} Works each"
     result.add(f"{name}: until all are Applied, s", end - begin, at=count)
     result.add(f"{name}: CPU, ms a Work", (agent.cpu_s() - used_s) / len(jobs) * 1000, at=count)

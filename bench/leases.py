@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import click
 
-from bench import audit, works
+from bench import audit
 from bench.command import Runs, bench_command, main
 from bench.lab import node_groups
 from bench.record import Goal, Record
@@ -45,11 +45,7 @@ async def _bursts(session: Session, clusters: list[str], count: int, seconds: fl
     """Create Works of all clusters until the time is over; return how many."""
     begin, made = time.monotonic(), 0
     while time.monotonic() - begin < seconds:
-        jobs = [
-            (clusters[n % len(clusters)], works.config_map(session.bench.new_name("burst")))
-            for n in range(count)
-        ]
-        await session.bench.create_all(jobs)
+        await session.bench.create_all(session.bench.jobs(clusters, count, "burst"))
         made += count
     return made
 

@@ -9,7 +9,7 @@ import click
 from bench import audit, works
 from bench.command import Runs, bench_command, main
 from bench.lab import node_groups
-from bench.measurements import memory
+from bench.measurements import memory, subjects
 from bench.process import AgentProcess
 from bench.record import Goal, Record
 from bench.session import Session, say
@@ -40,12 +40,9 @@ async def measure(
         await bench.wait_ready(clusters, agent, START_S)
         await bench.make_namespace(clusters)
         names = list(clusters)
-        jobs = [
-            (names[n % len(names)], works.config_map(bench.new_name("held"))) for n in range(count)
-        ]
+        jobs = bench.jobs(names, count, "held")
         await bench.create_all(jobs)
-        held = [(cluster, manifest["metadata"]["name"]) for cluster, manifest in jobs]
-        await session.watcher.wait(held, Milestone.APPLIED, START_S)
+        await session.watcher.wait(subjects(jobs), Milestone.APPLIED, START_S)
         await memory(agent)
     say(f"{count} Works of {len(clusters)} clusters are applied")
     for _ in range(repetitions):
