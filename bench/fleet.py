@@ -9,12 +9,12 @@ from functools import partial
 
 import click
 
-from bench import audit, bare_client, works
+from bench import audit, bare_client
 from bench.audit import Sent
 from bench.bare_client import Chain, Request
 from bench.command import Runs, bench_command, main
 from bench.lab import node_groups
-from bench.measurements import WRITERS, idle_cpu_percent, in_turns, memory, subjects, wait_quiet
+from bench.measurements import idle_cpu_percent, make_pods, memory, subjects, wait_quiet
 from bench.process import AgentProcess
 from bench.record import BARE, OURS, THEIRS, Goal, Record
 from bench.session import Session, say
@@ -26,24 +26,17 @@ READY = "nothing -> all Ready, s"
 RSS = "idle RSS, MB"
 IDLE = "idle CPU, % of a core"
 GOALS = {READY: Goal(1.5, BARE), RSS: Goal(200, at=1000), IDLE: Goal(10, at=1000)}
-PODS = "/api/v1/namespaces/default/pods"
 
 
 async def measure(session: Session, result: Record, count: int, pods: int, works_each: int) -> None:
     """Measure one size."""
-    bodies = (works.pod(number, number % count + 1) for number in range(pods))
-    await in_turns((session.host.create(PODS, body) for body in bodies), WRITERS)
+    await make_pods(session.host, pods, count)
     clusters = node_groups("fleet", count)
     session.requests.skip()
     with session.lab.lone_agent(clusters) as agent:
         await session.bench.wait_ready(clusters, agent, START_S)
-        result.add(READY, agent.age_s(), at=count)
-        result.add("CPU until all are Ready, s", agent.cpu_s(), at=count)
-        sent = session.requests.news(audit.OURS)
-        say(f"{count} Ready after {agent.age_s():.1f} s; writes: {dict(audit.kinds(sent))}")
-        for server in ("hub", "host"):
-            writes = sum(each.server == server for each in sent)
-            result.add(f"writes to the {server} until all are Ready", writes, at=count)
+        seconds, cpu_s, sent = agent.age_s(), agent.cpu_s(), session.requests.news(audit.OURS)
+        _add_ready(result, OURS, count, seconds, cpu_s, sent)
         await _at_rest(agent, result, OURS, count)
         if works_each:
             await _works(session, agent, result, list(clusters), works_each)
@@ -51,6 +44,17 @@ async def measure(session: Session, result: Record, count: int, pods: int, works
     with session.lab.karmada_agent("theirs") as agent:
         await session.bench.wait_ready(["theirs"], agent)
         await _at_rest(agent, result, THEIRS, count)
+
+
+def _add_ready(
+    result: Record, who: str, count: int, seconds: float, cpu_s: float, sent: list[Sent]
+) -> None:
+    result.add(READY, seconds, who, count)
+    result.add("CPU until all are Ready, s", cpu_s, who, count)
+    for server in ("hub", "host"):
+        writes = sum(each.server == server for each in sent)
+        result.add(f"writes to the {server} until all are Ready", writes, who, count)
+    say(f"{who}: {count} Ready after {seconds:.1f} s; writes: {dict(audit.kinds(sent))}")
 
 
 async def _at_rest(agent: AgentProcess, result: Record, who: str, count: int) -> None:
@@ -80,25 +84,25 @@ async def _bare(session: Session, sent: list[Sent], result: Record, count: int) 
     objects = [each for each in sent if each.write.target.plural != "events"]
     copies = await bare_client.copies(session, objects, _rename)
     done = await bare_client.send(session.lab, waves(copies))
-    result.add(READY, done.seconds, BARE, count)
-    result.add("CPU until all are Ready, s", done.cpu_s, BARE, count)
     sent = session.requests.news(audit.BARE)
-    for server in ("hub", "host"):
-        writes = sum(each.server == server for each in sent)
-        result.add(f"writes to the {server} until all are Ready", writes, BARE, count)
-    say(f"bare client: {done.seconds:.1f} s; writes: {dict(audit.kinds(sent))}")
+    _add_ready(result, BARE, count, done.seconds, done.cpu_s, sent)
 
 
 def waves(copies: list[tuple[Sent, Request]]) -> list[list[Chain]]:
     """Return each write of an object once: what others are in first, what changes them last."""
-    found: tuple[dict[object, Chain], ...] = ({}, {}, {})
+    outer: dict[object, Chain] = {}
+    inner: dict[object, Chain] = {}
+    changes: dict[object, Chain] = {}
     for sent, request in copies:
         write = sent.write
-        is_object = write.verb == "create" and not write.subresource
-        is_within = is_object and "/namespaces/" in request.path
-        wave = found[(1 if is_within else 0) if is_object else 2]
+        if write.verb != "create" or write.subresource:
+            wave = changes
+        elif "/namespaces/" in request.path:
+            wave = inner
+        else:
+            wave = outer
         wave.setdefault((sent.server, write.target, write.subresource), [request])
-    return [list(wave.values()) for wave in found]
+    return [list(wave.values()) for wave in (outer, inner, changes)]
 
 
 def _rename(text: str) -> str:

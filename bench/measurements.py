@@ -17,6 +17,7 @@ from karmada_vc_agent.model.vocabulary import execution_namespace
 from karmada_vc_agent.work.works import work_path
 
 CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
+PODS = "/api/v1/namespaces/default/pods"
 WRITERS = 24
 """POSTs at once in a burst; more made the API server no faster."""
 PAUSE_S = (0.15, 0.35)
@@ -206,6 +207,12 @@ async def in_turns(calls: Iterable[Coroutine[Any, Any, object]], writers: int) -
     async with asyncio.TaskGroup() as group:
         for _ in range(writers):
             group.create_task(work())
+
+
+async def make_pods(host: ApiClient, count: int, nodes: int) -> None:
+    """Create pods on the first nodes of a host, which have numbers from 1 on, in turns."""
+    bodies = (works.pod(number, number % nodes + 1) for number in range(count))
+    await in_turns((host.create(PODS, body) for body in bodies), WRITERS)
 
 
 async def wait_quiet(agent: AgentProcess) -> float:

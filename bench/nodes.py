@@ -6,10 +6,10 @@ from functools import partial
 
 import click
 
-from bench import audit, works
+from bench import audit
 from bench.command import Runs, bench_command, main
 from bench.lab import node_groups
-from bench.measurements import CLUSTERS, LIST_BYTES, WRITERS, in_turns, memory, wait_quiet
+from bench.measurements import CLUSTERS, LIST_BYTES, make_pods, memory, wait_quiet
 from bench.process import AgentProcess
 from bench.record import Goal, Record
 from bench.session import Session, say
@@ -19,7 +19,6 @@ START_S = 3600.0
 RIGHT_S = 300.0
 POLL_S = 0.05
 NODES = "/api/v1/nodes"
-PODS = "/api/v1/namespaces/default/pods"
 FLAPPING = "node-1"
 KWOK_ANNOTATION = "kwok.x-k8s.io/node"
 MANAGED_S = 2.0
@@ -47,18 +46,17 @@ async def _flaps(session: Session, agent: AgentProcess, result: Record, flaps: i
     ready = (await session.hub.get(path))["status"]["nodeSummary"]["readyNum"]
     await _manage(session.host, None)
     session.requests.skip()
-    used_s, found = agent.cpu_s(), []
+    used_s, times = agent.cpu_s(), []
     for number in range(flaps * 2):
         is_ready = bool(number % 2)
         await _set_ready(session.host, FLAPPING, is_ready=is_ready)
-        found.append(await _until_ready(session.hub, path, ready - (not is_ready)))
-    sent = session.requests.news(audit.OURS)
+        times.append(await _until_ready(session.hub, path, ready - (not is_ready)))
+    others = _writes(session)
     await _manage(session.host, "fake")
-    others = [each for each in sent if each.write.target.plural != "leases"]
-    result.add_samples(FLAP, found)
-    result.add("a change of a node: writes", len(others) / len(found))
-    result.add("a change of a node: CPU, ms", (agent.cpu_s() - used_s) / len(found) * 1000)
-    say(f"{len(found)} changes, {max(found):.2f} s at most; writes: {dict(audit.kinds(others))}")
+    result.add_samples(FLAP, times)
+    result.add("a change of a node: writes", len(others) / len(times))
+    result.add("a change of a node: CPU, ms", (agent.cpu_s() - used_s) / len(times) * 1000)
+    say(f"{len(times)} changes, {max(times):.2f} s at most; writes: {dict(audit.kinds(others))}")
 
 
 async def _pods(
@@ -68,8 +66,7 @@ async def _pods(
     nodes = len((await session.host.get(NODES, most_bytes=LIST_BYTES))["items"])
     session.requests.skip()
     used_s = agent.cpu_s()
-    bodies = (works.pod(number, number % nodes + 1) for number in range(pods))
-    await in_turns((session.host.create(PODS, body) for body in bodies), WRITERS)
+    await make_pods(session.host, pods, nodes)
     begin = time.monotonic()
     while await _allocated(session.hub) < pods:
         agent.check()
@@ -77,12 +74,17 @@ async def _pods(
             raise TimeoutError(f"{await _allocated(session.hub)} of {pods} pods are reported")
         await asyncio.sleep(POLL_S)
     right_s = time.monotonic() - begin
-    sent = session.requests.news(audit.OURS)
-    others = [each for each in sent if each.write.target.plural != "leases"]
+    others = _writes(session)
     result.add(CHANGE, right_s)
     result.add("pods are made: writes a cluster", len(others) / clusters)
     result.add("pods are made: CPU, ms a pod", (agent.cpu_s() - used_s) / pods * 1000)
     say(f"{pods} pods: {right_s:.2f} s; writes: {dict(audit.kinds(others))}")
+
+
+def _writes(session: Session) -> list[audit.Sent]:
+    """Return what ours wrote since the last call, but Leases."""
+    sent = session.requests.news(audit.OURS)
+    return [each for each in sent if each.write.target.plural != "leases"]
 
 
 async def _allocated(hub: ApiClient) -> int:
