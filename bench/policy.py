@@ -25,6 +25,7 @@ START_S = 7200.0
 POLL_S = 0.2
 NAME = "bench-policy"
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{works.NAMESPACE}/deployments"
+DEPLOYMENT = f"{DEPLOYMENTS}/{NAME}"
 POLICIES = f"/apis/policy.karmada.io/v1alpha1/namespaces/{works.NAMESPACE}/propagationpolicies"
 POLICY: works.Object = {
     "apiVersion": "policy.karmada.io/v1alpha1",
@@ -62,16 +63,17 @@ async def _create(session: Session, result: Record, clusters: list[str]) -> None
     await session.hub.create(DEPLOYMENTS, works.deployment(NAME))
     name = await _name_of_work(session, clusters[0])
     subjects = [(cluster, name) for cluster in clusters]
-    milestones = (Milestone.ON_HUB, Milestone.APPLIED, Milestone.HEALTHY)
-    times = [await watcher.wait(subjects, each, START_S) for each in milestones]
-    times.append(await _until(session, lambda live: _reported(live, "readyReplicas") == count))
-    stages = (
-        "hub: until the last Work is there",
-        "agent: until the last is Applied",
-        "host: until the last is Healthy",
-        "hub: until the template says so",
-    )
-    _add(result, "create", count, begin, dict(zip(stages, times, strict=True)))
+    on_hub = await watcher.wait(subjects, Milestone.ON_HUB, START_S)
+    applied = await watcher.wait(subjects, Milestone.APPLIED, START_S)
+    healthy = await watcher.wait(subjects, Milestone.HEALTHY, START_S)
+    done = await _until(session, lambda live: reported(live, "readyReplicas") == count)
+    stages = {
+        "hub: until the last Work is there": on_hub,
+        "agent: until the last is Applied": applied,
+        "host: until the last is Healthy": healthy,
+        "hub: until the template says so": done,
+    }
+    _add(result, "create", count, begin, stages)
 
 
 async def _update(session: Session, result: Record, clusters: list[str]) -> None:
@@ -80,7 +82,7 @@ async def _update(session: Session, result: Record, clusters: list[str]) -> None
     begin = time.monotonic()
     containers = [{"name": "app", "image": "registry.example/app:2"}]
     patch = {"spec": {"template": {"spec": {"containers": containers}}}}
-    await session.hub.merge_patch(f"{DEPLOYMENTS}/{NAME}", patch)
+    await session.hub.merge_patch(DEPLOYMENT, patch)
     changed = await session.watcher.wait(subjects, Milestone.CHANGED, START_S)
     done = await _until(session, lambda live: _is_updated(live, count))
     stages = {
@@ -93,9 +95,9 @@ async def _update(session: Session, result: Record, clusters: list[str]) -> None
 async def _delete(session: Session, result: Record, clusters: list[str]) -> None:
     subjects = [(cluster, await _name_of_work(session, clusters[0])) for cluster in clusters]
     begin = time.monotonic()
-    await session.hub.delete(f"{DEPLOYMENTS}/{NAME}")
-    gone = await session.watcher.wait(subjects, Milestone.GONE, START_S)
-    stages = {"hub, agent, host: until the last Work is gone": gone}
+    await session.hub.delete(DEPLOYMENT)
+    deleted = await session.watcher.wait(subjects, Milestone.GONE, START_S)
+    stages = {"hub, agent, host: until the last Work is gone": deleted}
     _add(result, "delete", len(clusters), begin, stages)
 
 
@@ -121,21 +123,22 @@ async def _name_of_work(session: Session, cluster: str) -> str:
 
 async def _until(session: Session, holds: Callable[[works.Object], bool]) -> float:
     begin = time.monotonic()
-    while not holds(live := await session.hub.get(f"{DEPLOYMENTS}/{NAME}")):
+    while not holds(live := await session.hub.get(DEPLOYMENT)):
         if time.monotonic() - begin > START_S:
             raise TimeoutError(f"the template says {live.get('status')}")
         await asyncio.sleep(POLL_S)
     return time.monotonic()
 
 
-def _reported(live: works.Object, field: str) -> int:
+def reported(live: works.Object, field: str) -> int:
+    """Return a number of the status of a Deployment, 0 where it is not reported."""
     return int((live.get("status") or {}).get(field, 0))
 
 
 def _is_updated(live: works.Object, count: int) -> bool:
-    is_seen = _reported(live, "observedGeneration") >= live["metadata"]["generation"]
+    is_seen = reported(live, "observedGeneration") >= live["metadata"]["generation"]
     fields = ("updatedReplicas", "readyReplicas", "replicas")
-    return is_seen and all(_reported(live, each) == count for each in fields)
+    return is_seen and all(reported(live, each) == count for each in fields)
 
 
 @bench_command("policy", axis="clusters")
