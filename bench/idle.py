@@ -61,7 +61,7 @@ async def _idle(
         before, used_s, begin = _requests(agent), agent.cpu_s(), time.monotonic()
         await asyncio.sleep(seconds)
         cpu = (agent.cpu_s() - used_s) / (time.monotonic() - begin) * 100
-        asked = _requests(agent) - before
+        requests = _requests(agent) - before
         sent = session.requests.news(audit.OURS if who == OURS else audit.THEIRS)
     result.add("RSS, MB", rss_kb / 1024, who, count)
     result.add(IDLE, cpu, who, count)
@@ -72,11 +72,13 @@ async def _idle(
         result.add(f"{server}: Leases a minute", leases / minutes, who, count)
         result.add(f"{server}: sent, KB a minute", up / minutes / 1000, who, count)
         result.add(f"{server}: received, KB a minute", down / minutes / 1000, who, count)
-    others = sum(not each.write.target.plural.endswith(("leases", "reviews")) for each in sent)
+    others = sum(not each.is_upkeep for each in sent)
     result.add(OTHERS, others / minutes, who, count)
-    for method in sorted(asked):
-        result.add(f"{method} requests a minute", asked[method] / minutes, who, count)
-    say(f"{who} with {count}: {dict(asked)}, writes {dict(audit.kinds(sent))} in {seconds:.0f} s")
+    for method in sorted(requests):
+        result.add(f"{method} requests a minute", requests[method] / minutes, who, count)
+    say(
+        f"{who} with {count}: {dict(requests)}, writes {dict(audit.kinds(sent))} in {seconds:.0f} s"
+    )
 
 
 def _requests(agent: AgentProcess) -> Counter[str]:
