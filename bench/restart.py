@@ -95,7 +95,7 @@ async def _fresh(
     group: asyncio.TaskGroup,
 ) -> None:
     """Make Works one after another from the moment that the agent serves its metrics."""
-    while not agent.metrics():  # noqa: ASYNC110 - of another process
+    while not await asyncio.to_thread(agent.metrics):  # noqa: ASYNC110 - of another process
         await asyncio.sleep(POLL_S)
 
     async def one(cluster: str) -> None:
@@ -113,7 +113,7 @@ async def _fresh(
 async def _verified(agent: AgentProcess, count: int) -> float:
     """Wait until as many Works were reconciled as there are; return the age of the agent."""
     while True:
-        metrics = agent.metrics()
+        metrics = await asyncio.to_thread(agent.metrics)
         reconciled = _of_execution(metrics, "controller_runtime_reconcile_total")
         waiting = _of_execution(metrics, "workqueue_depth")
         if reconciled >= count and not waiting:
