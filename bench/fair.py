@@ -12,6 +12,7 @@ from bench.command import Runs, bench_command, main
 from bench.measurements import READY_S, wait_quiet
 from bench.neighbours import LOUD, LOUD_NAMESPACE, NEIGHBOUR, slow_host
 from bench.record import Goal, Record
+from bench.results import percentile
 from bench.session import Session, say
 
 QUIET = "quiet"
@@ -22,7 +23,7 @@ GOALS = {f"{each}: {RATIO}": Goal(2) for each in BESIDE}
 
 
 async def measure(session: Session, result: Record, count: int, failing: int, singles: int) -> None:
-    """Measure one repetition; all trouble stays when the next comes, as its retries do."""
+    """Measure one repetition; all trouble stays while the next begins, as its retries do."""
     groups = {NEIGHBOUR: "1", LOUD: "2"}
     with session.lab.lone_agent(groups) as agent:
         await session.bench.wait_ready(groups, agent, READY_S)
@@ -46,10 +47,10 @@ async def measure(session: Session, result: Record, count: int, failing: int, si
 
 
 async def _latencies(session: Session, result: Record, name: str, singles: int) -> float:
-    """Record the latencies of single Works; return their median."""
-    found = await session.bench.latencies(NEIGHBOUR, singles)
-    result.add_samples(f"{name}: {LATENCY}", found)
-    p50 = sorted(found)[len(found) // 2]
+    """Record the latencies of single Works, in ms; return the p50 that the table has, too."""
+    latencies = await session.bench.latencies(NEIGHBOUR, singles)
+    result.add_samples(f"{name}: {LATENCY}", latencies)
+    p50 = percentile(latencies, 50)
     say(f"{name}: p50 {p50:.1f} ms")
     return p50
 
