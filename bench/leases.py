@@ -35,10 +35,10 @@ async def measure(
                 session.requests.skip()
                 made = await _bursts(session, list(clusters), count, seconds)
                 sent = session.requests.news(audit.OURS)
-            found = gaps(each for each in sent if each.server == "hub")
-            result.add_samples("between two renewals, s", found, at=round_trip_ms)
-            result.add(LATEST, max(found), at=round_trip_ms)
-            say(f"{round_trip_ms} ms: {max(found):.1f} s at most, beside {made} Works")
+            times = gaps(each for each in sent if each.server == "hub")
+            result.add_samples("between two renewals, s", times, at=round_trip_ms)
+            result.add(LATEST, max(times), at=round_trip_ms)
+            say(f"{round_trip_ms} ms: {max(times):.1f} s at most, beside {made} Works")
 
 
 async def _bursts(session: Session, clusters: list[str], count: int, seconds: float) -> int:

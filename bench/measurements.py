@@ -63,9 +63,9 @@ class Bench:
             agent.check()
             if time.monotonic() - begin > timeout_s:
                 raise TimeoutError(f"Clusters not Ready: {', '.join(sorted(missing))}")
-            found = await self._hub.get(CLUSTERS, most_bytes=LIST_BYTES)
-            missing -= {c["metadata"]["name"] for c in found["items"] if _is_true(c, "Ready")}
-            await asyncio.sleep(0.2 + POLL_CLUSTER_S * len(found["items"]))
+            listed = await self._hub.get(CLUSTERS, most_bytes=LIST_BYTES)
+            missing -= {c["metadata"]["name"] for c in listed["items"] if _is_true(c, "Ready")}
+            await asyncio.sleep(0.2 + POLL_CLUSTER_S * len(listed["items"]))
         return time.monotonic() - begin
 
     async def make_namespace(self, clusters: Iterable[str]) -> None:
@@ -178,13 +178,14 @@ class Bench:
 
     async def latencies(self, cluster: str, count: int) -> list[float]:
         """Return the milliseconds until each of so many single Works was applied."""
-        found = []
+        latencies = []
         for _ in range(count):
             subject = await self.create(cluster, works.config_map(self.new_name("single")))
             created = await self._watcher.wait([subject], Milestone.ON_HUB)
-            found.append(_ms(await self._watcher.wait([subject], Milestone.APPLIED) - created))
+            applied = await self._watcher.wait([subject], Milestone.APPLIED)
+            latencies.append(_ms(applied - created))
             await asyncio.sleep(random.uniform(*PAUSE_S))  # noqa: S311 - no secret
-        return found
+        return latencies
 
     def new_name(self, prefix: str) -> str:
         """Return a name that no other object of this bench has."""

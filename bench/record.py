@@ -1,4 +1,4 @@
-"""What a bench found: repetitions, medians and spread as JSON, table and curves."""
+"""What a bench recorded: repetitions, medians and spread as JSON, table and curves."""
 
 import importlib
 import os
@@ -40,7 +40,7 @@ class Figure:
 
 @dataclass(slots=True)
 class Record:
-    """All that a bench found. axis: what sizes count. samples: behind the percentiles."""
+    """All that a bench recorded. axis: what sizes count. samples: behind the percentiles."""
 
     bench: str
     axis: str = ""

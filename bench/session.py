@@ -61,6 +61,7 @@ async def describe(session: Session) -> dict[str, str]:
 
 
 def machine_of(kubernetes: str) -> dict[str, str]:
+    """Return the same for the version of the API servers."""
     loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
@@ -86,11 +87,12 @@ def revision() -> str:
 
 
 def say(text: str) -> None:
+    """Print a line of progress to stderr."""
     print(f"hack/bench: {text}", file=sys.stderr, flush=True)
 
 
 async def ending(measuring: Coroutine[Any, Any, T]) -> T:
-    """Await a measurement; one that is told to end must end the agents in order."""
+    """Await a measurement; one that is ended must end the agents in order."""
     task = asyncio.ensure_future(measuring)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     return await task
