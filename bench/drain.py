@@ -1,4 +1,4 @@
-"""What an agent takes for Works that came while it was stopped.
+"""What an agent takes for Works that arrived while it was stopped.
 
 Each run has a Cluster of its own: its agent is stopped, the Works are made, the agent continues.
 Afterwards a bare client sends to other namespaces what the audit logs say that ours wrote for them.
@@ -155,7 +155,7 @@ def plan(kinds: list[tuple[Kind, int]], repetitions: int, theirs_at_most: int) -
 def command(
     runs: Runs, *, sizes: tuple[int, ...], deployments: tuple[int, ...], theirs_at_most: int
 ) -> None:
-    r"""Measure what an agent takes for Works that came while it was stopped.
+    r"""Measure what an agent takes for Works that arrived while it was stopped.
 
     Ours and karmada-agent in turns, each with a Cluster of its own; after each run of ours a bare
     client sends what ours wrote. Takes about an hour, 12 minutes of it for 10,000 Works; with

@@ -97,7 +97,7 @@ async def _delete(session: Session, result: Record, clusters: list[str]) -> None
     begin = time.monotonic()
     await session.hub.delete(DEPLOYMENT)
     deleted = await session.watcher.wait(subjects, Milestone.GONE, START_S)
-    stages = {"hub, agent, host: until the last Work is gone": deleted}
+    stages = {"hub, agent, host: until the last Work is deleted": deleted}
     _add(result, "delete", len(clusters), begin, stages)
 
 
