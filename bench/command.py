@@ -14,6 +14,8 @@ from bench.lab import Lab, lone_host
 from bench.record import Goal, Record
 from bench.session import Session, describe, ending, open_session
 
+Measure = Callable[[Session, Record], Coroutine[Any, Any, None]]
+"""Adds what it measures to the record."""
 HELP = {"help_option_names": ["-h", "--help"]}
 QUICK = click.option("--quick", is_flag=True, help="Small numbers, no file: does it work at all?")
 KEEP = click.option("--keep", is_flag=True, help="Leave the control planes up and say where.")
@@ -28,19 +30,12 @@ class Runs:
     repetitions: int
     keep: bool
 
-    def on_lone_host(
-        self,
-        measure: Callable[[Session, Record], Coroutine[Any, Any, None]],
-        groups: int,
-        each: int = 1,
-    ) -> None:
+    def on_lone_host(self, measure: Measure, groups: int, each: int = 1) -> None:
         """Measure on control planes that run for this only. groups: of nodes; each: of a group."""
         with lone_host(groups, keep=self.keep, each=each) as lab:
             asyncio.run(ending(self._measure(lab, measure)))
 
-    async def _measure(
-        self, lab: Lab, measure: Callable[[Session, Record], Coroutine[Any, Any, None]]
-    ) -> None:
+    async def _measure(self, lab: Lab, measure: Measure) -> None:
         async with open_session(lab) as session:
             self.record.machine = self.record.machine or await describe(session)
             await measure(session, self.record)
