@@ -19,6 +19,11 @@ class Sent(NamedTuple):
     server: str
     write: Written
 
+    @property
+    def is_upkeep(self) -> bool:
+        """Whether it is a Lease or an access review, written while nothing happens, too."""
+        return self.write.target.plural.endswith(("leases", "reviews"))
+
 
 class Requests:
     """The writes to hub and host from now on."""
@@ -42,12 +47,8 @@ class Requests:
 
 def kinds(sent: Iterable[Sent]) -> Counter[str]:
     """Count writes by server, verb and kind."""
-    return Counter(
-        " ".join(
-            filter(
-                None,
-                (each.server, each.write.verb, each.write.target.plural, each.write.subresource),
-            )
-        )
-        for each in sent
-    )
+    counted: Counter[str] = Counter()
+    for server, write in sent:
+        words = (server, write.verb, write.target.plural, write.subresource)
+        counted[" ".join(filter(None, words))] += 1
+    return counted

@@ -7,10 +7,9 @@ objects hold afterwards. A status is written by a merge patch, whatever the agen
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import msgspec
@@ -18,15 +17,14 @@ import orjson
 
 from bench.audit import BARE, Sent
 from bench.lab import ROOT, Lab
-from bench.measurements import LIST_BYTES
+from bench.measurements import LIST_BYTES, WRITERS, in_turns
 from bench.session import Session
+from bench.works import Object
 from e2e.lab.audit import Target
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig
 
-WRITERS = 24
-"""Requests at once, as many as write Works in a burst."""
-Object = dict[str, Any]
-METHODS = {"create": "POST", "update": "PATCH", "patch": "PATCH", "delete": "DELETE"}
+METHODS = {"update": "PATCH", "patch": "PATCH", "delete": "DELETE"}
+"""Of what is no creation."""
 MERGE = "application/merge-patch+json"
 _OF_SERVER = (
     "creationTimestamp",
@@ -53,6 +51,8 @@ Chain = list[Request]
 
 
 class Task(msgspec.Struct):
+    """What the process of the client sends. servers: hub and host, to their kubeconfigs."""
+
     servers: dict[str, str]
     waves: list[list[Chain]]
 
@@ -70,7 +70,7 @@ async def copies(
 ) -> list[tuple[Sent, Request]]:
     """Return what an agent sent, oldest first, each with its copy.
 
-    What is gone is left out, and reviews of access, which are no objects.
+    What was deleted since is left out, and reviews of access, which are no objects.
     """
     objects = [each for each in sent if not each.write.target.plural.endswith("reviews")]
     sent = named(objects)
@@ -92,7 +92,10 @@ async def copies(
 
 
 def named(sent: Iterable[Sent]) -> list[Sent]:
-    """Give creations without a name, as of an aggregated API, those of what was written later."""
+    """Give creations without a name, as of an aggregated API, those of what was written later.
+
+    Those that nothing was written to later are left out.
+    """
     sent = list(sent)
     rest: dict[tuple[str, str], list[Target]] = {}
     for each in sent:
@@ -103,14 +106,11 @@ def named(sent: Iterable[Sent]) -> list[Sent]:
     result = []
     for each in sent:
         target = each.write.target
-        if each.write.verb == "create" and not target.name:
-            targets = rest[each.server, target.plural]
-            if not targets:
-                continue
+        if each.write.verb != "create" or target.name:
+            result.append(each)
+        elif targets := rest[each.server, target.plural]:
             write = replace(each.write, target=targets.pop(0))
             result.append(each._replace(write=write))
-        else:
-            result.append(each)
     return result
 
 
@@ -152,17 +152,16 @@ def _renamed(body: Object, rename: Callable[[str], str]) -> msgspec.Raw:
     return msgspec.Raw(rename(orjson.dumps(body).decode()).encode())
 
 
-async def send(lab: Lab, waves: Sequence[Sequence[Chain]]) -> BareRun:
+async def send(lab: Lab, waves: list[list[Chain]]) -> BareRun:
     """Send all in a process of its own: chains of a wave at once, wave after wave."""
-    servers = {name: str(lab.kubeconfig(name)) for name in ("hub", "host")}
-    task = msgspec.json.encode({"servers": servers, "waves": waves})
+    task = Task({name: str(lab.kubeconfig(name)) for name in ("hub", "host")}, waves)
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bench.bare_client"),
         cwd=ROOT,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
-    answer, _ = await child.communicate(task)
+    answer, _ = await child.communicate(msgspec.json.encode(task))
     if child.returncode:
         raise RuntimeError(f"the bare client ended, code {child.returncode}")
     return msgspec.json.decode(answer, type=BareRun)
@@ -182,10 +181,7 @@ async def run(task: Task) -> BareRun:
     used_s, begin = time.process_time(), time.monotonic()
     try:
         for wave in task.waves:
-            rest = iter(wave)
-            async with asyncio.TaskGroup() as group:
-                for _ in range(WRITERS):
-                    group.create_task(_work(sessions, rest))
+            await in_turns((_send_chain(sessions, chain) for chain in wave), WRITERS)
     finally:
         for session in sessions.values():
             await session.close()
@@ -193,17 +189,16 @@ async def run(task: Task) -> BareRun:
     return BareRun(requests, time.monotonic() - begin, time.process_time() - used_s)
 
 
-async def _work(sessions: dict[str, aiohttp.ClientSession], chains: Iterable[Chain]) -> None:
-    for chain in chains:
-        for one in chain:
-            headers = {"Content-Type": MERGE if one.method == "PATCH" else "application/json"}
-            session = sessions[one.server]
-            async with session.request(
-                one.method, one.path, data=bytes(one.body), headers=headers
-            ) as answer:
-                text = await answer.read()
-                if answer.status >= 300:
-                    raise RuntimeError(f"{one.method} {one.path}: {answer.status} {text[:300]!r}")
+async def _send_chain(sessions: dict[str, aiohttp.ClientSession], chain: Chain) -> None:
+    for one in chain:
+        headers = {"Content-Type": MERGE if one.method == "PATCH" else "application/json"}
+        session = sessions[one.server]
+        async with session.request(
+            one.method, one.path, data=bytes(one.body), headers=headers
+        ) as answer:
+            text = await answer.read()
+            if answer.status >= 300:
+                raise RuntimeError(f"{one.method} {one.path}: {answer.status} {text[:300]!r}")
 
 
 if __name__ == "__main__":

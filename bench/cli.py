@@ -1,21 +1,20 @@
 """The command line of hack/bench."""
 
 import asyncio
-import os
 import signal
-import sys
 from pathlib import Path
 
 import click
 
 from bench import report
+from bench.command import HELP, KEEP, QUICK
 from bench.lab import control_planes
 from bench.objects import NODES
-from bench.results import ObjectsResults, Results
+from bench.results import ObjectsResults
 from bench.run import Plan, run, run_objects
 from bench.session import ending
 
-HELP = """Measure the real karmada-agent and ours side by side, and print both and the ratio.
+TEXT = """Measure the real karmada-agent and ours side by side, and print both and the ratio.
 
 Starts control planes of its own in a temporary directory: one hub, and a host for each agent
 with as many simulated nodes as there are virtual clusters. Both agents run with their
@@ -35,11 +34,11 @@ Examples:
   hack/bench fleet --help              # and fair, idle, leases, nodes, policy, restart, summary
   hack/bench --works 1000 --clusters 100 --output bench/results/large.json
 """
-QUICK = Plan(works=100, singles=8, clusters=10, our_bursts=1, their_bursts=1, idle_s=4.0)
+SMALL = Plan(works=100, singles=8, clusters=10, our_bursts=1, their_bursts=1, idle_s=4.0)
 
 
-@click.command(help=HELP, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--quick", is_flag=True, help="Small numbers, no file: does it work at all?")
+@click.command(help=TEXT, context_settings=HELP)
+@QUICK
 @click.option("--works", default=500, show_default=True, type=click.IntRange(1, 5000))
 @click.option("--singles", default=30, show_default=True, type=click.IntRange(1, 500))
 @click.option("--clusters", default=50, show_default=True, type=click.IntRange(1, 1000))
@@ -49,7 +48,7 @@ QUICK = Plan(works=100, singles=8, clusters=10, our_bursts=1, their_bursts=1, id
     type=click.IntRange(1, 5000),
     help="Measure only what so many VirtualCluster objects cost the other virtual clusters.",
 )
-@click.option("--keep", is_flag=True, help="Leave the control planes up and say where.")
+@KEEP
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
@@ -65,32 +64,27 @@ def command(
     keep: bool,
     output: Path | None,
 ) -> None:
-    plan = QUICK if quick else Plan(works, singles, clusters, 3, 2, 20.0)
+    plan = SMALL if quick else Plan(works, singles, clusters, 3, 2, 20.0)
     if count is not None:
         wanted = _objects(plan, count, quick=quick)
         with control_planes(NODES, keep=keep) as lab:
             measured = asyncio.run(ending(run_objects(lab, wanted)))
         print(report.objects(measured), report.notes(measured.machine), sep="\n\n")
         if output is not None or not quick:
-            _write(measured, output or report.default_path(measured.machine, "-objects"))
+            report.write(measured, output or report.default_path(measured.machine, "-objects"))
         return
     with control_planes(plan.clusters, keep=keep) as lab:
         results = asyncio.run(ending(run(lab, plan)))
     tables = report.table(results), report.neighbours(results), report.notes(results.machine)
     print(*tables, sep="\n\n")
     if output is not None or not quick:
-        _write(results, output or report.default_path(results.machine))
+        report.write(results, output or report.default_path(results.machine))
 
 
 def _objects(plan: Plan, count: int, *, quick: bool) -> ObjectsResults:
     if quick:
         return ObjectsResults(count, plan.singles, plan.works, 10.0)
     return ObjectsResults(count, 60, 200, 30.0)
-
-
-def _write(results: Results | ObjectsResults, path: Path) -> None:
-    report.write(results, path)
-    print(f"hack/bench: wrote {os.path.relpath(path)}", file=sys.stderr)
 
 
 def main() -> None:

@@ -1,27 +1,27 @@
-"""What an agent takes for Works that came while it was stopped.
+"""What an agent takes for Works that arrived while it was stopped.
 
 Each run has a Cluster of its own: its agent is stopped, the Works are made, the agent continues.
 Afterwards a bare client sends to other namespaces what the audit logs say that ours wrote for them.
 """
 
-import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from pathlib import Path
+from functools import partial
 from typing import NamedTuple
 
 import click
 
-from bench import audit, bare_client, record, works
+from bench import audit, bare_client, works
 from bench.bare_client import Chain
-from bench.lab import Lab, lone_host
-from bench.measurements import wait_quiet
+from bench.command import Runs, bench_command, main
+from bench.lab import Lab
+from bench.measurements import subjects, wait_quiet
 from bench.process import AgentProcess
 from bench.record import BARE, OURS, THEIRS, Goal, Record
-from bench.session import Session, describe, ending, open_session, say
-from bench.watcher import Milestone, Subject
+from bench.session import Session, say
+from bench.watcher import Milestone
 from karmada_vc_agent.model.vocabulary import execution_namespace
 
 PODS_A_NODE = 100
@@ -48,7 +48,7 @@ CONFIG_MAP = Kind("ConfigMap", works.config_map, Milestone.APPLIED)
 DEPLOYMENT = Kind("Deployment", works.deployment, Milestone.HEALTHY)
 
 
-class Run(NamedTuple):
+class Drain(NamedTuple):
     """One drain; group: of nodes."""
 
     kind: Kind
@@ -63,47 +63,45 @@ class Run(NamedTuple):
         return lab.lone_agent({self.cluster: self.group}, ALONE[1])
 
 
-async def measure(lab: Lab, result: Record, runs: list[Run]) -> None:
+async def measure(session: Session, result: Record, drains: list[Drain]) -> None:
     """Make one drain after the other."""
-    async with open_session(lab) as session:
-        result.machine = await describe(session)
-        is_first = True
-        for run in runs:
-            with run.agent(lab) as agent:
-                await session.bench.wait_ready([run.cluster], agent)
-                if is_first:
-                    await session.bench.make_namespace([run.cluster])
-                is_first = False
-                await session.bench.wait_namespace([run.cluster])
-                subjects = await _drain(session, agent, run, result)
-                if run.who == THEIRS:
-                    await session.bench.delete_works(run.cluster)
-            if run.who == OURS:
-                await _bare(session, run, {name for _, name in subjects}, result)
+    is_first = True
+    for run in drains:
+        with run.agent(session.lab) as agent:
+            await session.bench.wait_ready([run.cluster], agent)
+            if is_first:
+                await session.bench.make_namespace([run.cluster])
+            is_first = False
+            await session.bench.wait_namespace([run.cluster])
+            names = await _drain(session, agent, run, result)
+            if run.who == THEIRS:
+                await session.bench.delete_works(run.cluster)
+        if run.who == OURS:
+            await _bare(session, run, names, result)
 
 
-async def _drain(session: Session, agent: AgentProcess, run: Run, result: Record) -> list[Subject]:
+async def _drain(session: Session, agent: AgentProcess, run: Drain, result: Record) -> set[str]:
+    """Make one drain; return the names of its Works."""
     bench, kind = session.bench, run.kind
     await session.watcher.wait(
         [await bench.create(run.cluster, kind.make(bench.new_name("first")))], kind.done
     )
     await wait_quiet(agent)
-    manifests = [kind.make(bench.new_name("drain")) for _ in range(run.works)]
-    subjects = [(run.cluster, each["metadata"]["name"]) for each in manifests]
+    jobs = bench.jobs([run.cluster], run.works, "drain", kind.make)
     session.requests.skip()
     with agent.paused():
-        await bench.create_all((run.cluster, each) for each in manifests)
+        await bench.create_all(jobs)
         used_s, begin = agent.cpu_s(), time.monotonic()
-    end = await session.watcher.wait(subjects, kind.done, DRAIN_S)
+    end = await session.watcher.wait(subjects(jobs), kind.done, DRAIN_S)
     cpu_ms = (agent.cpu_s() - used_s) / run.works * 1000
     result.add(f"{kind.name}: wall-clock, s", end - begin, run.who, run.works)
     result.add(f"{kind.name}: CPU, ms a Work", cpu_ms, run.who, run.works)
     result.add(f"{kind.name}: peak RSS, MB", agent.peak_rss_kb() / 1024, run.who, run.works)
     say(f"{run.who}, {run.works} x {kind.name}: {end - begin:.1f} s, {cpu_ms:.2f} CPU ms a Work")
-    return subjects
+    return {name for _, name in subjects(jobs)}
 
 
-async def _bare(session: Session, run: Run, names: set[str], result: Record) -> None:
+async def _bare(session: Session, run: Drain, names: set[str], result: Record) -> None:
     """Send what ours wrote for the Works, chain by chain."""
     cluster = f"bare-{run.cluster}"
     renamed = [
@@ -137,35 +135,27 @@ async def _bare(session: Session, run: Run, names: set[str], result: Record) -> 
     say(f"bare client: {done.seconds:.1f} s; writes of ours: {dict(audit.kinds(sent))}")
 
 
-def plan(kinds: list[tuple[Kind, int]], repetitions: int, theirs_at_most: int) -> list[Run]:
-    """Return all runs in their order: agents take turns."""
-    runs: list[Run] = []
+def plan(kinds: list[tuple[Kind, int]], repetitions: int, theirs_at_most: int) -> list[Drain]:
+    """Return all drains in their order: agents take turns."""
+    drains: list[Drain] = []
     for _ in range(repetitions):
         for kind, count in kinds:
             for who in (OURS, THEIRS) if count <= theirs_at_most else (OURS,):
-                number = str(len(runs) + 1)
+                number = str(len(drains) + 1)
                 # karmada-agent registers a host under one name only.
                 cluster = THEIR_CLUSTER if who == THEIRS else f"bench-{number}"
-                runs.append(Run(kind, count, who, cluster, number))
-    return runs
+                drains.append(Drain(kind, count, who, cluster, number))
+    return drains
 
 
-@click.command(context_settings=record.HELP)
-@record.options
+@bench_command("drain", GOALS, "Works")
 @click.option("--works", "sizes", multiple=True, type=click.IntRange(1), default=(1000, 10_000))
 @click.option("--deployments", multiple=True, type=click.IntRange(1), default=(1000,))
 @click.option("--theirs-at-most", default=1000, show_default=True, help="Works of karmada-agent.")
 def command(
-    *,
-    quick: bool,
-    repetitions: int,
-    keep: bool,
-    output: Path | None,
-    sizes: tuple[int, ...],
-    deployments: tuple[int, ...],
-    theirs_at_most: int,
+    runs: Runs, *, sizes: tuple[int, ...], deployments: tuple[int, ...], theirs_at_most: int
 ) -> None:
-    r"""Measure what an agent takes for Works that came while it was stopped.
+    r"""Measure what an agent takes for Works that arrived while it was stopped.
 
     Ours and karmada-agent in turns, each with a Cluster of its own; after each run of ours a bare
     client sends what ours wrote. Takes about an hour, 12 minutes of it for 10,000 Works; with
@@ -176,17 +166,14 @@ def command(
       hack/bench drain
       hack/bench drain --works 1000 --deployments 1000 --repetitions 1
     """
-    if quick:
-        sizes, deployments, repetitions = (20, 50), (20,), 1
+    if runs.is_quick:
+        sizes, deployments = (20, 50), (20,)
     kinds = [(CONFIG_MAP, count) for count in sizes]
     kinds += [(DEPLOYMENT, count) for count in deployments]
-    runs = plan(kinds, repetitions, theirs_at_most)
+    drains = plan(kinds, runs.repetitions, theirs_at_most)
     each = max(deployments, default=1) // PODS_A_NODE + 1
-    result = Record("drain", "Works", GOALS)
-    with lone_host(len(runs), keep=keep, each=each) as lab:
-        asyncio.run(ending(measure(lab, result, runs)))
-    result.finish(output, is_quick=quick)
+    runs.on_lone_host(partial(measure, drains=drains), len(drains), each)
 
 
 if __name__ == "__main__":
-    record.main(command, "drain")
+    main(command)

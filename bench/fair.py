@@ -3,16 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
+from functools import partial
 
 import click
 
-from bench import record, works
-from bench.lab import Lab, lone_host
+from bench import works
+from bench.command import Runs, bench_command, main
 from bench.measurements import READY_S, wait_quiet
 from bench.neighbours import LOUD, LOUD_NAMESPACE, NEIGHBOUR, slow_host
 from bench.record import Goal, Record
-from bench.session import Session, describe, ending, open_session, say
+from bench.results import percentile
+from bench.session import Session, say
 
 QUIET = "quiet"
 LATENCY = "single Work -> Applied, ms"
@@ -21,37 +22,35 @@ BESIDE = ("beside a burst", "beside Works that fail", "beside host writes of 29 
 GOALS = {f"{each}: {RATIO}": Goal(2) for each in BESIDE}
 
 
-async def measure(lab: Lab, result: Record, count: int, failing: int, singles: int) -> None:
-    """Measure one repetition; all trouble stays when the next comes, as its retries do."""
-    async with open_session(lab) as session:
-        result.machine = result.machine or await describe(session)
-        groups = {NEIGHBOUR: "1", LOUD: "2"}
-        with lab.lone_agent(groups) as agent:
-            await session.bench.wait_ready(groups, agent, READY_S)
-            await session.bench.make_namespace(groups)
-            await session.bench.latencies(NEIGHBOUR, 3)
-            await wait_quiet(agent)
-            quiet = await _latencies(session, result, QUIET, singles)
-            async with _burst(session, count):
-                beside = [await _latencies(session, result, BESIDE[0], singles)]
+async def measure(session: Session, result: Record, count: int, failing: int, singles: int) -> None:
+    """Measure one repetition; all trouble stays while the next begins, as its retries do."""
+    groups = {NEIGHBOUR: "1", LOUD: "2"}
+    with session.lab.lone_agent(groups) as agent:
+        await session.bench.wait_ready(groups, agent, READY_S)
+        await session.bench.make_namespace(groups)
+        await session.bench.latencies(NEIGHBOUR, 3)
+        await wait_quiet(agent)
+        quiet = await _latencies(session, result, QUIET, singles)
+        async with _burst(session, count):
+            beside = [await _latencies(session, result, BESIDE[0], singles)]
+        await session.bench.create_all(
+            (LOUD, works.widget(f"unknown-{number}")) for number in range(failing)
+        )
+        beside.append(await _latencies(session, result, BESIDE[1], singles))
+        async with slow_host(session.host, LOUD_NAMESPACE):
             await session.bench.create_all(
-                (LOUD, works.widget(f"unknown-{number}")) for number in range(failing)
+                (LOUD, works.config_map(f"slow-{number}")) for number in range(failing)
             )
-            beside.append(await _latencies(session, result, BESIDE[1], singles))
-            async with slow_host(session.host, LOUD_NAMESPACE):
-                await session.bench.create_all(
-                    (LOUD, works.config_map(f"slow-{number}")) for number in range(failing)
-                )
-                beside.append(await _latencies(session, result, BESIDE[2], singles))
+            beside.append(await _latencies(session, result, BESIDE[2], singles))
     for name, p50 in zip(BESIDE, beside, strict=True):
         result.add(f"{name}: {RATIO}", p50 / quiet)
 
 
 async def _latencies(session: Session, result: Record, name: str, singles: int) -> float:
-    """Record the latencies of single Works; return their median."""
-    found = await session.bench.latencies(NEIGHBOUR, singles)
-    result.add_samples(f"{name}: {LATENCY}", found)
-    p50 = sorted(found)[len(found) // 2]
+    """Record the latencies of single Works, in ms; return the p50 that the table has, too."""
+    latencies = await session.bench.latencies(NEIGHBOUR, singles)
+    result.add_samples(f"{name}: {LATENCY}", latencies)
+    p50 = percentile(latencies, 50)
     say(f"{name}: p50 {p50:.1f} ms")
     return p50
 
@@ -59,39 +58,26 @@ async def _latencies(session: Session, result: Record, name: str, singles: int) 
 @asynccontextmanager
 async def _burst(session: Session, count: int) -> AsyncIterator[None]:
     """Create Works of the loud one for the time of a block, and to their end."""
-    jobs = [(LOUD, works.config_map(session.bench.new_name("burst"))) for _ in range(count)]
+    jobs = session.bench.jobs([LOUD], count, "burst")
     async with asyncio.TaskGroup() as group:
         group.create_task(session.bench.create_all(jobs))
         yield
 
 
-@click.command(context_settings=record.HELP)
-@record.options
+@bench_command("fair", GOALS)
 @click.option("--works", "count", default=5000, show_default=True, help="Of the other one.")
 @click.option("--failing", default=500, show_default=True, help="Of them that fail for ever.")
 @click.option("--singles", default=60, show_default=True, type=click.IntRange(1))
-def command(
-    *,
-    quick: bool,
-    repetitions: int,
-    keep: bool,
-    output: Path | None,
-    count: int,
-    failing: int,
-    singles: int,
-) -> None:
+def command(runs: Runs, *, count: int, failing: int, singles: int) -> None:
     """Measure single Works of one virtual cluster while another one gives trouble.
 
     Takes 10 minutes; with --quick 2.
     """
-    if quick:
-        count, failing, singles, repetitions = 50, 10, 5, 1
-    result = Record("fair", goals=GOALS)
-    for _ in range(repetitions):
-        with lone_host(2, keep=keep) as lab:
-            asyncio.run(ending(measure(lab, result, count, failing, singles)))
-    result.finish(output, is_quick=quick)
+    if runs.is_quick:
+        count, failing, singles = 50, 10, 5
+    for _ in range(runs.repetitions):
+        runs.on_lone_host(partial(measure, count=count, failing=failing, singles=singles), 2)
 
 
 if __name__ == "__main__":
-    record.main(command, "fair")
+    main(command)

@@ -4,20 +4,20 @@ Each size and repetition has control planes of its own. Afterwards a bare client
 made until all were Ready, each object once, under other names; then karmada-agent serves the host.
 """
 
-import asyncio
 import time
-from pathlib import Path
+from functools import partial
 
 import click
 
-from bench import audit, bare_client, record, works
+from bench import audit, bare_client
 from bench.audit import Sent
 from bench.bare_client import Chain, Request
-from bench.lab import Lab, lone_host
-from bench.measurements import WRITERS, idle_cpu_percent, in_turns, memory, wait_quiet
+from bench.command import Runs, bench_command, main
+from bench.lab import node_groups
+from bench.measurements import idle_cpu_percent, make_pods, memory, subjects, wait_quiet
 from bench.process import AgentProcess
 from bench.record import BARE, OURS, THEIRS, Goal, Record
-from bench.session import Session, describe, ending, open_session, say
+from bench.session import Session, say
 from bench.watcher import Milestone
 
 START_S = 7200.0
@@ -26,33 +26,35 @@ READY = "nothing -> all Ready, s"
 RSS = "idle RSS, MB"
 IDLE = "idle CPU, % of a core"
 GOALS = {READY: Goal(1.5, BARE), RSS: Goal(200, at=1000), IDLE: Goal(10, at=1000)}
-PODS = "/api/v1/namespaces/default/pods"
 
 
-async def measure(lab: Lab, result: Record, count: int, pods: int, works_each: int) -> None:
+async def measure(session: Session, result: Record, count: int, pods: int, works_each: int) -> None:
     """Measure one size."""
-    async with open_session(lab) as session:
-        result.machine = result.machine or await describe(session)
-        bodies = (works.pod(number, number % count + 1) for number in range(pods))
-        await in_turns((session.host.create(PODS, body) for body in bodies), WRITERS)
-        clusters = {f"fleet-{number}": str(number) for number in range(1, count + 1)}
-        session.requests.skip()
-        with lab.lone_agent(clusters) as agent:
-            await session.bench.wait_ready(clusters, agent, START_S)
-            result.add(READY, agent.age_s(), at=count)
-            result.add("CPU until all are Ready, s", agent.cpu_s(), at=count)
-            sent = session.requests.news(audit.OURS)
-            say(f"{count} Ready after {agent.age_s():.1f} s; writes: {dict(audit.kinds(sent))}")
-            for server in ("hub", "host"):
-                writes = sum(each.server == server for each in sent)
-                result.add(f"writes to the {server} until all are Ready", writes, at=count)
-            await _at_rest(agent, result, OURS, count)
-            if works_each:
-                await _works(session, agent, result, list(clusters), works_each)
-        await _bare(session, sent, result, count)
-        with lab.karmada_agent("theirs") as agent:
-            await session.bench.wait_ready(["theirs"], agent)
-            await _at_rest(agent, result, THEIRS, count)
+    await make_pods(session.host, pods, count)
+    clusters = node_groups("fleet", count)
+    session.requests.skip()
+    with session.lab.lone_agent(clusters) as agent:
+        await session.bench.wait_ready(clusters, agent, START_S)
+        seconds, cpu_s, sent = agent.age_s(), agent.cpu_s(), session.requests.news(audit.OURS)
+        _add_ready(result, OURS, count, seconds, cpu_s, sent)
+        await _at_rest(agent, result, OURS, count)
+        if works_each:
+            await _works(session, agent, result, list(clusters), works_each)
+    await _bare(session, sent, result, count)
+    with session.lab.karmada_agent("theirs") as agent:
+        await session.bench.wait_ready(["theirs"], agent)
+        await _at_rest(agent, result, THEIRS, count)
+
+
+def _add_ready(
+    result: Record, who: str, count: int, seconds: float, cpu_s: float, sent: list[Sent]
+) -> None:
+    result.add(READY, seconds, who, count)
+    result.add("CPU until all are Ready, s", cpu_s, who, count)
+    for server in ("hub", "host"):
+        writes = sum(each.server == server for each in sent)
+        result.add(f"writes to the {server} until all are Ready", writes, who, count)
+    say(f"{who}: {count} Ready after {seconds:.1f} s; writes: {dict(audit.kinds(sent))}")
 
 
 async def _at_rest(agent: AgentProcess, result: Record, who: str, count: int) -> None:
@@ -68,11 +70,10 @@ async def _works(
     bench, count = session.bench, len(clusters)
     await bench.make_namespace(clusters)
     await wait_quiet(agent)
-    jobs = [(c, works.config_map(bench.new_name("each"))) for _ in range(each) for c in clusters]
+    jobs = bench.jobs(clusters, each * count, "each")
     used_s, begin = agent.cpu_s(), time.monotonic()
     await bench.create_all(jobs)
-    subjects = [(cluster, manifest["metadata"]["name"]) for cluster, manifest in jobs]
-    end = await session.watcher.wait(subjects, Milestone.APPLIED, START_S)
+    end = await session.watcher.wait(subjects(jobs), Milestone.APPLIED, START_S)
     name = f"{each} Works each"
     result.add(f"{name}: until all are Applied, s", end - begin, at=count)
     result.add(f"{name}: CPU, ms a Work", (agent.cpu_s() - used_s) / len(jobs) * 1000, at=count)
@@ -83,48 +84,38 @@ async def _bare(session: Session, sent: list[Sent], result: Record, count: int) 
     objects = [each for each in sent if each.write.target.plural != "events"]
     copies = await bare_client.copies(session, objects, _rename)
     done = await bare_client.send(session.lab, waves(copies))
-    result.add(READY, done.seconds, BARE, count)
-    result.add("CPU until all are Ready, s", done.cpu_s, BARE, count)
     sent = session.requests.news(audit.BARE)
-    for server in ("hub", "host"):
-        writes = sum(each.server == server for each in sent)
-        result.add(f"writes to the {server} until all are Ready", writes, BARE, count)
-    say(f"bare client: {done.seconds:.1f} s; writes: {dict(audit.kinds(sent))}")
+    _add_ready(result, BARE, count, done.seconds, done.cpu_s, sent)
 
 
 def waves(copies: list[tuple[Sent, Request]]) -> list[list[Chain]]:
     """Return each write of an object once: what others are in first, what changes them last."""
-    found: tuple[dict[object, Chain], ...] = ({}, {}, {})
+    outer: dict[object, Chain] = {}
+    inner: dict[object, Chain] = {}
+    changes: dict[object, Chain] = {}
     for sent, request in copies:
         write = sent.write
-        is_object = write.verb == "create" and not write.subresource
-        is_within = is_object and "/namespaces/" in request.path
-        wave = found[(1 if is_within else 0) if is_object else 2]
+        if write.verb != "create" or write.subresource:
+            wave = changes
+        elif "/namespaces/" in request.path:
+            wave = inner
+        else:
+            wave = outer
         wave.setdefault((sent.server, write.target, write.subresource), [request])
-    return [list(wave.values()) for wave in found]
+    return [list(wave.values()) for wave in (outer, inner, changes)]
 
 
 def _rename(text: str) -> str:
     return text.replace("fleet-", "bare-")
 
 
-@click.command(context_settings=record.HELP)
-@record.options
+@bench_command("fleet", GOALS, "virtual clusters")
 @click.option(
     "--clusters", "sizes", multiple=True, type=click.IntRange(1), default=(1, 10, 50, 100, 1000)
 )
 @click.option("--pods", default=0, show_default=True, help="Pods of the host, on all nodes.")
 @click.option("--works", "works_each", default=10, show_default=True, help="Of each cluster.")
-def command(
-    *,
-    quick: bool,
-    repetitions: int,
-    keep: bool,
-    output: Path | None,
-    sizes: tuple[int, ...],
-    pods: int,
-    works_each: int,
-) -> None:
+def command(runs: Runs, *, sizes: tuple[int, ...], pods: int, works_each: int) -> None:
     r"""Measure what many virtual clusters take, each of one node.
 
     Takes an hour and a half, 20 minutes of it each time for 1,000; with --quick 5 minutes.
@@ -134,15 +125,13 @@ def command(
       hack/bench fleet
       hack/bench fleet --clusters 5000 --pods 20000 --works 0 --repetitions 1
     """
-    if quick:
-        sizes, repetitions, works_each = (2, 10), 1, 2
-    result = Record("fleet", "virtual clusters", GOALS)
-    for _ in range(repetitions):
+    if runs.is_quick:
+        sizes, works_each = (2, 10), 2
+    for _ in range(runs.repetitions):
         for count in sizes:
-            with lone_host(count, keep=keep) as lab:
-                asyncio.run(ending(measure(lab, result, count, pods, works_each)))
-    result.finish(output, is_quick=quick)
+            size = partial(measure, count=count, pods=pods, works_each=works_each)
+            runs.on_lone_host(size, count)
 
 
 if __name__ == "__main__":
-    record.main(command, "fleet")
+    main(command)

@@ -4,16 +4,17 @@ import asyncio
 import time
 from collections import Counter
 from contextlib import AbstractContextManager
-from pathlib import Path
+from functools import partial
 
 import click
 
-from bench import audit, record
-from bench.lab import Lab, lone_host
+from bench import audit
+from bench.command import Runs, bench_command, main
+from bench.lab import node_groups
 from bench.measurements import memory
 from bench.process import AgentProcess
 from bench.record import OURS, THEIRS, Goal, Record
-from bench.session import Session, describe, ending, open_session, say
+from bench.session import Session, say
 from e2e.lab.proxy import Proxy
 
 START_S = 7200.0
@@ -23,22 +24,21 @@ IDLE = "CPU, % of a core"
 GOALS = {OTHERS: Goal(0), IDLE: Goal(10, at=1000)}
 
 
-async def measure(lab: Lab, result: Record, sizes: list[int], seconds: float) -> None:
+async def measure(session: Session, result: Record, sizes: list[int], seconds: float) -> None:
     """Measure ours with each number of virtual clusters, then karmada-agent with one."""
-    async with open_session(lab) as session:
-        result.machine = result.machine or await describe(session)
-        with (
-            Proxy(lab.kubeconfig("hub"), lab.directory / "proxy") as hub,
-            Proxy(lab.kubeconfig("host"), lab.directory / "proxy") as host,
-        ):
-            wires = {"hub": hub, "host": host}
-            paths = {name: wire.kubeconfig for name, wire in wires.items()}
-            for count in sizes:
-                clusters = {f"idle-{number}": str(number) for number in range(1, count + 1)}
-                ours = lab.lone_agent(clusters, **paths)
-                await _idle(session, result, ours, list(clusters), OURS, wires, seconds)
-            theirs = lab.karmada_agent("idle-theirs", **paths)
-            await _idle(session, result, theirs, ["idle-theirs"], THEIRS, wires, seconds)
+    lab = session.lab
+    with (
+        Proxy(lab.kubeconfig("hub"), lab.directory / "proxy") as hub,
+        Proxy(lab.kubeconfig("host"), lab.directory / "proxy") as host,
+    ):
+        wires = {"hub": hub, "host": host}
+        paths = {name: wire.kubeconfig for name, wire in wires.items()}
+        for count in sizes:
+            clusters = node_groups("idle", count)
+            ours = lab.lone_agent(clusters, **paths)
+            await _idle(session, result, ours, list(clusters), OURS, wires, seconds)
+        theirs = lab.karmada_agent("idle-theirs", **paths)
+        await _idle(session, result, theirs, ["idle-theirs"], THEIRS, wires, seconds)
 
 
 async def _idle(
@@ -61,7 +61,7 @@ async def _idle(
         before, used_s, begin = _requests(agent), agent.cpu_s(), time.monotonic()
         await asyncio.sleep(seconds)
         cpu = (agent.cpu_s() - used_s) / (time.monotonic() - begin) * 100
-        asked = _requests(agent) - before
+        requests = _requests(agent) - before
         sent = session.requests.news(audit.OURS if who == OURS else audit.THEIRS)
     result.add("RSS, MB", rss_kb / 1024, who, count)
     result.add(IDLE, cpu, who, count)
@@ -72,11 +72,13 @@ async def _idle(
         result.add(f"{server}: Leases a minute", leases / minutes, who, count)
         result.add(f"{server}: sent, KB a minute", up / minutes / 1000, who, count)
         result.add(f"{server}: received, KB a minute", down / minutes / 1000, who, count)
-    others = sum(not each.write.target.plural.endswith(("leases", "reviews")) for each in sent)
+    others = sum(not each.is_upkeep for each in sent)
     result.add(OTHERS, others / minutes, who, count)
-    for method in sorted(asked):
-        result.add(f"{method} requests a minute", asked[method] / minutes, who, count)
-    say(f"{who} with {count}: {dict(asked)}, writes {dict(audit.kinds(sent))} in {seconds:.0f} s")
+    for method in sorted(requests):
+        result.add(f"{method} requests a minute", requests[method] / minutes, who, count)
+    say(
+        f"{who} with {count}: {dict(requests)}, writes {dict(audit.kinds(sent))} in {seconds:.0f} s"
+    )
 
 
 def _requests(agent: AgentProcess) -> Counter[str]:
@@ -88,19 +90,10 @@ def _requests(agent: AgentProcess) -> Counter[str]:
     return counted
 
 
-@click.command(context_settings=record.HELP)
-@record.options
+@bench_command("idle", GOALS, "virtual clusters")
 @click.option("--clusters", "sizes", multiple=True, type=click.IntRange(1), default=(1, 100, 1000))
 @click.option("--seconds", default=180.0, show_default=True, help="How long each is watched.")
-def command(
-    *,
-    quick: bool,
-    repetitions: int,
-    keep: bool,
-    output: Path | None,
-    sizes: tuple[int, ...],
-    seconds: float,
-) -> None:
+def command(runs: Runs, *, sizes: tuple[int, ...], seconds: float) -> None:
     r"""Measure what an agent asks for when nothing happens; karmada-agent with one Cluster.
 
     Reads and watches are counted by the agents' own metrics, writes by the audit logs, bytes by a
@@ -111,14 +104,11 @@ def command(
       hack/bench idle
       hack/bench idle --clusters 1000 --seconds 600 --repetitions 1
     """
-    if quick:
-        sizes, seconds, repetitions = (1, 10), 20.0, 1
-    result = Record("idle", "virtual clusters", GOALS)
-    for _ in range(repetitions):
-        with lone_host(max(sizes), keep=keep) as lab:
-            asyncio.run(ending(measure(lab, result, sorted(sizes), seconds)))
-    result.finish(output, is_quick=quick)
+    if runs.is_quick:
+        sizes, seconds = (1, 10), 20.0
+    for _ in range(runs.repetitions):
+        runs.on_lone_host(partial(measure, sizes=sorted(sizes), seconds=seconds), max(sizes))
 
 
 if __name__ == "__main__":
-    record.main(command, "idle")
+    main(command)

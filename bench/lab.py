@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from bench.process import AgentProcess, running
+from bench.process import METRICS, AgentProcess, running
 
 ROOT = Path(__file__).resolve().parent.parent
 CONTROL_PLANES = ROOT / "hack" / "control-planes"
@@ -44,7 +44,7 @@ class Lab:
             *("--karmada-kubeconfig", str(hub or self.kubeconfig("hub"))),
             *("--karmada-context", "hub"),
             *("--cluster-name", cluster),
-            *("--metrics-bind-address", _free_address()),
+            *(METRICS, _free_address()),
             *("--health-probe-bind-address", _free_address()),
             *flags,
         ]
@@ -100,10 +100,15 @@ class Lab:
             *(sys.executable, "-m", "karmada_vc_agent", "run", "--config", str(config)),
             *("--karmada-kubeconfig", str(hub or self.kubeconfig("hub"))),
             *("--kubeconfig", str(host_config or self.kubeconfig(host))),
-            *("--metrics-bind-address", _free_address()),
+            *(METRICS, _free_address()),
             *("--health-probe-bind-address", _free_address()),
         ]
         return command, _clean_environment()
+
+
+def node_groups(prefix: str, count: int) -> dict[str, str]:
+    """Return virtual clusters PREFIX-1, PREFIX-2, ..., each with the group of its number."""
+    return {f"{prefix}-{number}": str(number) for number in range(1, count + 1)}
 
 
 def lone_host(groups: int, *, keep: bool, each: int = 1) -> AbstractContextManager[Lab]:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from karmada_vc_agent.model.vocabulary import execution_namespace
 from karmada_vc_agent.work.works import work_path
 
 CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
+PODS = "/api/v1/namespaces/default/pods"
 WRITERS = 24
 """POSTs at once in a burst; more made the API server no faster."""
 PAUSE_S = (0.15, 0.35)
@@ -30,6 +31,10 @@ MADE = ("burst-", "drain-", "first-", "single-")
 QUIET_CPU = 0.06
 QUIET_LOOK_S = 2.0
 QUIET_MAX_S = 90.0
+
+
+Job = tuple[str, Object]
+"""A cluster, and the manifest of a Work to it."""
 
 
 @dataclass(slots=True)
@@ -58,9 +63,9 @@ class Bench:
             agent.check()
             if time.monotonic() - begin > timeout_s:
                 raise TimeoutError(f"Clusters not Ready: {', '.join(sorted(missing))}")
-            found = await self._hub.get(CLUSTERS, most_bytes=LIST_BYTES)
-            missing -= {c["metadata"]["name"] for c in found["items"] if _is_true(c, "Ready")}
-            await asyncio.sleep(0.2 + POLL_CLUSTER_S * len(found["items"]))
+            listed = await self._hub.get(CLUSTERS, most_bytes=LIST_BYTES)
+            missing -= {c["metadata"]["name"] for c in listed["items"] if _is_true(c, "Ready")}
+            await asyncio.sleep(0.2 + POLL_CLUSTER_S * len(listed["items"]))
         return time.monotonic() - begin
 
     async def make_namespace(self, clusters: Iterable[str]) -> None:
@@ -104,9 +109,8 @@ class Bench:
             contestant.results = results
 
     async def _single(self, contestant: Contestant, manifest: Object) -> None:
-        subject = (contestant.cluster, manifest["metadata"]["name"])
         is_deployment = manifest["kind"] == "Deployment"
-        await self._create(contestant.cluster, manifest)
+        subject = await self.create(contestant.cluster, manifest)
         created = await self._watcher.wait([subject], Milestone.ON_HUB)
         on_host = await self._watcher.wait([subject], Milestone.ON_HOST)
         applied = await self._watcher.wait([subject], Milestone.APPLIED)
@@ -120,29 +124,39 @@ class Bench:
 
     async def burst(self, contestant: Contestant, count: int) -> None:
         """Create many ConfigMap Works for one cluster as fast as the hub takes them."""
-        cluster = contestant.cluster
-        manifests = [works.config_map(self.new_name("burst")) for _ in range(count)]
-        subjects = [(cluster, manifest["metadata"]["name"]) for manifest in manifests]
+        jobs = self.jobs([contestant.cluster], count, "burst")
         used_s, begin = contestant.agent.cpu_s(), time.monotonic()
-        posting_s = await self.create_all((cluster, manifest) for manifest in manifests)
-        end = await self._watcher.wait(subjects, Milestone.APPLIED)
+        posting_s = await self.create_all(jobs)
+        end = await self._watcher.wait(subjects(jobs), Milestone.APPLIED)
         cpu_s = contestant.agent.cpu_s() - used_s
         burst = Burst(count, round(end - begin, 3), round(posting_s, 3), round(cpu_s, 2))
         contestant.results.bursts.append(burst)
 
-    async def create_all(self, jobs: Iterable[tuple[str, Object]], writers: int = WRITERS) -> float:
+    def jobs(
+        self,
+        clusters: Sequence[str],
+        count: int,
+        prefix: str,
+        make: Callable[[str], Object] = works.config_map,
+    ) -> list[Job]:
+        """Return so many manifests under new names, for the clusters in turns."""
+        return [
+            (clusters[number % len(clusters)], make(self.new_name(prefix)))
+            for number in range(count)
+        ]
+
+    async def create_all(self, jobs: Iterable[Job], writers: int = WRITERS) -> float:
         """Create Works, several at once; return the seconds until the last was answered."""
         begin = time.monotonic()
-        await in_turns((self._create(cluster, manifest) for cluster, manifest in jobs), writers)
+        await in_turns((self.create(cluster, manifest) for cluster, manifest in jobs), writers)
         return time.monotonic() - begin
 
     async def one_work_each(self, clusters: list[str]) -> float:
         """Create one Work in each cluster; return the seconds until all are applied."""
-        manifests = [(c, works.config_map(self.new_name("each"))) for c in clusters]
+        jobs = self.jobs(clusters, len(clusters), "each")
         begin = time.monotonic()
-        await self.create_all(manifests)
-        subjects = [(cluster, manifest["metadata"]["name"]) for cluster, manifest in manifests]
-        return await self._watcher.wait(subjects, Milestone.APPLIED) - begin
+        await self.create_all(jobs)
+        return await self._watcher.wait(subjects(jobs), Milestone.APPLIED) - begin
 
     async def delete_works(self, cluster: str) -> None:
         """Delete the Works made here and wait until their finalizers are gone."""
@@ -153,29 +167,34 @@ class Bench:
         await in_turns((self._hub.delete(f"{path}/{name}") for name in ours), WRITERS)
         await self._watcher.wait([(cluster, name) for name in ours], Milestone.GONE)
 
-    async def _create(self, cluster: str, manifest: Object) -> None:
-        body = works.work(cluster, manifest)
-        await self._hub.request("POST", work_path(execution_namespace(cluster)), body=body)
-        # The answer, or the watch if it was faster.
-        self._watcher.mark((cluster, manifest["metadata"]["name"]), Milestone.ON_HUB)
-
     async def create(self, cluster: str, manifest: Object) -> Subject:
         """Create a Work of one manifest; return what it is for the watcher."""
-        await self._create(cluster, manifest)
-        return cluster, manifest["metadata"]["name"]
+        body = works.work(cluster, manifest)
+        await self._hub.request("POST", work_path(execution_namespace(cluster)), body=body)
+        subject = (cluster, manifest["metadata"]["name"])
+        # The answer, or the watch if it was faster.
+        self._watcher.mark(subject, Milestone.ON_HUB)
+        return subject
 
     async def latencies(self, cluster: str, count: int) -> list[float]:
         """Return the milliseconds until each of so many single Works was applied."""
-        found = []
+        latencies = []
         for _ in range(count):
             subject = await self.create(cluster, works.config_map(self.new_name("single")))
             created = await self._watcher.wait([subject], Milestone.ON_HUB)
-            found.append(_ms(await self._watcher.wait([subject], Milestone.APPLIED) - created))
+            applied = await self._watcher.wait([subject], Milestone.APPLIED)
+            latencies.append(_ms(applied - created))
             await asyncio.sleep(random.uniform(*PAUSE_S))  # noqa: S311 - no secret
-        return found
+        return latencies
 
     def new_name(self, prefix: str) -> str:
+        """Return a name that no other object of this bench has."""
         return f"{prefix}-{next(self._numbers)}"
+
+
+def subjects(jobs: Iterable[Job]) -> list[Subject]:
+    """Return what the Works of jobs are for the watcher."""
+    return [(cluster, manifest["metadata"]["name"]) for cluster, manifest in jobs]
 
 
 async def in_turns(calls: Iterable[Coroutine[Any, Any, object]], writers: int) -> None:
@@ -189,6 +208,12 @@ async def in_turns(calls: Iterable[Coroutine[Any, Any, object]], writers: int) -
     async with asyncio.TaskGroup() as group:
         for _ in range(writers):
             group.create_task(work())
+
+
+async def make_pods(host: ApiClient, count: int, nodes: int) -> None:
+    """Create pods on the first nodes of a host, which have numbers from 1 on, in turns."""
+    bodies = (works.pod(number, number % nodes + 1) for number in range(count))
+    await in_turns((host.create(PODS, body) for body in bodies), WRITERS)
 
 
 async def wait_quiet(agent: AgentProcess) -> float:

@@ -2,23 +2,23 @@
 
 import asyncio
 import time
-from pathlib import Path
+from functools import partial
 
 import click
 
-from bench import audit, record, works
-from bench.lab import Lab, lone_host
-from bench.measurements import CLUSTERS, LIST_BYTES, WRITERS, in_turns, memory, wait_quiet
+from bench import audit
+from bench.command import Runs, bench_command, main
+from bench.lab import node_groups
+from bench.measurements import CLUSTERS, LIST_BYTES, make_pods, memory, wait_quiet
 from bench.process import AgentProcess
 from bench.record import Goal, Record
-from bench.session import Session, describe, ending, open_session, say
+from bench.session import Session, say
 from karmada_vc_agent.kube.client import ApiClient
 
 START_S = 3600.0
 RIGHT_S = 300.0
 POLL_S = 0.05
 NODES = "/api/v1/nodes"
-PODS = "/api/v1/namespaces/default/pods"
 FLAPPING = "node-1"
 KWOK_ANNOTATION = "kwok.x-k8s.io/node"
 MANAGED_S = 2.0
@@ -28,18 +28,16 @@ GOALS = {f"{FLAP}, p99": Goal(2), CHANGE: Goal(2)}
 
 
 async def measure(
-    lab: Lab, result: Record, clusters: dict[str, str], flaps: int, pods: int
+    session: Session, result: Record, clusters: dict[str, str], flaps: int, pods: int
 ) -> None:
     """Measure one repetition."""
-    async with open_session(lab) as session:
-        result.machine = result.machine or await describe(session)
-        with lab.lone_agent(clusters) as agent:
-            await session.bench.wait_ready(clusters, agent, START_S)
-            result.add("idle RSS, MB", (await memory(agent)).rss_kb / 1024)
-            await _flaps(session, agent, result, flaps)
-            await wait_quiet(agent)
-            await _pods(session, agent, result, len(clusters), pods)
-            result.add("RSS with the pods, MB", (await memory(agent)).rss_kb / 1024)
+    with session.lab.lone_agent(clusters) as agent:
+        await session.bench.wait_ready(clusters, agent, START_S)
+        result.add("idle RSS, MB", (await memory(agent)).rss_kb / 1024)
+        await _flaps(session, agent, result, flaps)
+        await wait_quiet(agent)
+        await _pods(session, agent, result, len(clusters), pods)
+        result.add("RSS with the pods, MB", (await memory(agent)).rss_kb / 1024)
 
 
 async def _flaps(session: Session, agent: AgentProcess, result: Record, flaps: int) -> None:
@@ -48,18 +46,17 @@ async def _flaps(session: Session, agent: AgentProcess, result: Record, flaps: i
     ready = (await session.hub.get(path))["status"]["nodeSummary"]["readyNum"]
     await _manage(session.host, None)
     session.requests.skip()
-    used_s, found = agent.cpu_s(), []
+    used_s, times = agent.cpu_s(), []
     for number in range(flaps * 2):
         is_ready = bool(number % 2)
         await _set_ready(session.host, FLAPPING, is_ready=is_ready)
-        found.append(await _until_ready(session.hub, path, ready - (not is_ready)))
-    sent = session.requests.news(audit.OURS)
+        times.append(await _until_ready(session.hub, path, ready - (not is_ready)))
+    others = _writes(session)
     await _manage(session.host, "fake")
-    others = [each for each in sent if each.write.target.plural != "leases"]
-    result.add_samples(FLAP, found)
-    result.add("a change of a node: writes", len(others) / len(found))
-    result.add("a change of a node: CPU, ms", (agent.cpu_s() - used_s) / len(found) * 1000)
-    say(f"{len(found)} changes, {max(found):.2f} s at most; writes: {dict(audit.kinds(others))}")
+    result.add_samples(FLAP, times)
+    result.add("a change of a node: writes", len(others) / len(times))
+    result.add("a change of a node: CPU, ms", (agent.cpu_s() - used_s) / len(times) * 1000)
+    say(f"{len(times)} changes, {max(times):.2f} s at most; writes: {dict(audit.kinds(others))}")
 
 
 async def _pods(
@@ -69,8 +66,7 @@ async def _pods(
     nodes = len((await session.host.get(NODES, most_bytes=LIST_BYTES))["items"])
     session.requests.skip()
     used_s = agent.cpu_s()
-    bodies = (works.pod(number, number % nodes + 1) for number in range(pods))
-    await in_turns((session.host.create(PODS, body) for body in bodies), WRITERS)
+    await make_pods(session.host, pods, nodes)
     begin = time.monotonic()
     while await _allocated(session.hub) < pods:
         agent.check()
@@ -78,12 +74,17 @@ async def _pods(
             raise TimeoutError(f"{await _allocated(session.hub)} of {pods} pods are reported")
         await asyncio.sleep(POLL_S)
     right_s = time.monotonic() - begin
-    sent = session.requests.news(audit.OURS)
-    others = [each for each in sent if each.write.target.plural != "leases"]
+    others = _writes(session)
     result.add(CHANGE, right_s)
     result.add("pods are made: writes a cluster", len(others) / clusters)
     result.add("pods are made: CPU, ms a pod", (agent.cpu_s() - used_s) / pods * 1000)
     say(f"{pods} pods: {right_s:.2f} s; writes: {dict(audit.kinds(others))}")
+
+
+def _writes(session: Session) -> list[audit.Sent]:
+    """Return what ours wrote since the last call, but Leases."""
+    sent = session.requests.news(audit.OURS)
+    return [each for each in sent if each.write.target.plural != "leases"]
 
 
 async def _allocated(hub: ApiClient) -> int:
@@ -119,36 +120,22 @@ async def _set_ready(host: ApiClient, node: str, *, is_ready: bool) -> None:
     await host.merge_patch(f"{path}/status", {"status": {"conditions": conditions}})
 
 
-@click.command(context_settings=record.HELP)
-@record.options
+@bench_command("nodes", GOALS)
 @click.option("--clusters", default=10, show_default=True, type=click.IntRange(1))
 @click.option("--nodes", "count", default=5000, show_default=True, help="Of all together.")
 @click.option("--flaps", default=20, show_default=True, type=click.IntRange(1))
 @click.option("--pods", default=1000, show_default=True, type=click.IntRange(1))
-def command(
-    *,
-    quick: bool,
-    repetitions: int,
-    keep: bool,
-    output: Path | None,
-    clusters: int,
-    count: int,
-    flaps: int,
-    pods: int,
-) -> None:
+def command(runs: Runs, *, clusters: int, count: int, flaps: int, pods: int) -> None:
     """Measure how soon a Cluster says what changed on its nodes.
 
     Takes 30 minutes; with --quick 2.
     """
-    if quick:
-        clusters, count, flaps, pods, repetitions = 2, 10, 3, 20, 1
-    result = Record("nodes", goals=GOALS)
-    groups = {f"nodes-{number}": str(number) for number in range(1, clusters + 1)}
-    for _ in range(repetitions):
-        with lone_host(clusters, keep=keep, each=count // clusters) as lab:
-            asyncio.run(ending(measure(lab, result, groups, flaps, pods)))
-    result.finish(output, is_quick=quick)
+    if runs.is_quick:
+        clusters, count, flaps, pods = 2, 10, 3, 20
+    one = partial(measure, clusters=node_groups("nodes", clusters), flaps=flaps, pods=pods)
+    for _ in range(runs.repetitions):
+        runs.on_lone_host(one, clusters, each=count // clusters)
 
 
 if __name__ == "__main__":
-    record.main(command, "nodes")
+    main(command)

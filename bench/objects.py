@@ -16,7 +16,7 @@ import msgspec
 import yaml
 
 from bench import works
-from bench.lab import GROUP_LABEL, ROOT, Lab
+from bench.lab import GROUP_LABEL, ROOT, Lab, node_groups
 from bench.measurements import Bench, Contestant, idle_cpu_percent, in_turns, memory_now
 from bench.process import AgentProcess
 from bench.results import AgentResults, ObjectsPhase, ObjectsResults, StatusWrites
@@ -26,8 +26,8 @@ from karmada_vc_agent.features.objects.definitions import API_VERSION, KIND, PAT
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import UnreachableError
 
-ALONE = {f"bench-alone-{number}": str(number) for number in (1, 2, 3)}
-BESIDE = {f"bench-beside-{number}": str(number) for number in (1, 2, 3)}
+ALONE = node_groups("bench-alone", 3)
+BESIDE = node_groups("bench-beside", 3)
 HOSTS = {**dict.fromkeys(ALONE, "host"), **dict.fromkeys(BESIDE, "host2")}
 """The file's virtual clusters -> their host; the objects are on the second one."""
 FIRST = 100

@@ -7,15 +7,16 @@ cluster reached a milestone, on one clock.
 import asyncio
 import time
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
 import click
 
-from bench import record, works
-from bench.lab import Lab, lone_host
+from bench import works
+from bench.command import Runs, bench_command, main
+from bench.lab import node_groups
 from bench.measurements import wait_quiet
 from bench.record import Record
-from bench.session import Session, describe, ending, open_session, say
+from bench.session import Session, say
 from bench.watcher import Milestone
 from karmada_vc_agent.model.vocabulary import execution_namespace
 from karmada_vc_agent.work.works import work_path
@@ -24,6 +25,7 @@ START_S = 7200.0
 POLL_S = 0.2
 NAME = "bench-policy"
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{works.NAMESPACE}/deployments"
+DEPLOYMENT = f"{DEPLOYMENTS}/{NAME}"
 POLICIES = f"/apis/policy.karmada.io/v1alpha1/namespaces/{works.NAMESPACE}/propagationpolicies"
 POLICY: works.Object = {
     "apiVersion": "policy.karmada.io/v1alpha1",
@@ -39,22 +41,20 @@ POLICY: works.Object = {
 }
 
 
-async def measure(lab: Lab, result: Record, count: int) -> None:
+async def measure(session: Session, result: Record, count: int) -> None:
     """Measure one size."""
-    async with open_session(lab) as session:
-        result.machine = result.machine or await describe(session)
-        clusters = {f"policy-{number}": str(number) for number in range(1, count + 1)}
-        with lab.lone_agent(clusters) as agent:
-            await session.bench.wait_ready(clusters, agent, START_S)
-            await session.bench.make_namespace(clusters)
-            await session.hub.create(POLICIES, POLICY)
-            for stages in (_create, _update, _delete):
-                await wait_quiet(agent)
-                used_s = agent.cpu_s()
-                await stages(session, result, list(clusters))
-                name = stages.__name__.removeprefix("_")
-                result.add(f"{name}: CPU of the agent, s", agent.cpu_s() - used_s, at=count)
-                agent.check()
+    clusters = node_groups("policy", count)
+    with session.lab.lone_agent(clusters) as agent:
+        await session.bench.wait_ready(clusters, agent, START_S)
+        await session.bench.make_namespace(clusters)
+        await session.hub.create(POLICIES, POLICY)
+        for stages in (_create, _update, _delete):
+            await wait_quiet(agent)
+            used_s = agent.cpu_s()
+            await stages(session, result, list(clusters))
+            name = stages.__name__.removeprefix("_")
+            result.add(f"{name}: CPU of the agent, s", agent.cpu_s() - used_s, at=count)
+            agent.check()
 
 
 async def _create(session: Session, result: Record, clusters: list[str]) -> None:
@@ -63,16 +63,17 @@ async def _create(session: Session, result: Record, clusters: list[str]) -> None
     await session.hub.create(DEPLOYMENTS, works.deployment(NAME))
     name = await _name_of_work(session, clusters[0])
     subjects = [(cluster, name) for cluster in clusters]
-    milestones = (Milestone.ON_HUB, Milestone.APPLIED, Milestone.HEALTHY)
-    times = [await watcher.wait(subjects, each, START_S) for each in milestones]
-    times.append(await _until(session, lambda live: _reported(live, "readyReplicas") == count))
-    stages = (
-        "hub: until the last Work is there",
-        "agent: until the last is Applied",
-        "host: until the last is Healthy",
-        "hub: until the template says so",
-    )
-    _add(result, "create", count, begin, dict(zip(stages, times, strict=True)))
+    on_hub = await watcher.wait(subjects, Milestone.ON_HUB, START_S)
+    applied = await watcher.wait(subjects, Milestone.APPLIED, START_S)
+    healthy = await watcher.wait(subjects, Milestone.HEALTHY, START_S)
+    done = await _until(session, lambda live: reported(live, "readyReplicas") == count)
+    stages = {
+        "hub: until the last Work is there": on_hub,
+        "agent: until the last is Applied": applied,
+        "host: until the last is Healthy": healthy,
+        "hub: until the template says so": done,
+    }
+    _add(result, "create", count, begin, stages)
 
 
 async def _update(session: Session, result: Record, clusters: list[str]) -> None:
@@ -81,7 +82,7 @@ async def _update(session: Session, result: Record, clusters: list[str]) -> None
     begin = time.monotonic()
     containers = [{"name": "app", "image": "registry.example/app:2"}]
     patch = {"spec": {"template": {"spec": {"containers": containers}}}}
-    await session.hub.merge_patch(f"{DEPLOYMENTS}/{NAME}", patch)
+    await session.hub.merge_patch(DEPLOYMENT, patch)
     changed = await session.watcher.wait(subjects, Milestone.CHANGED, START_S)
     done = await _until(session, lambda live: _is_updated(live, count))
     stages = {
@@ -94,9 +95,9 @@ async def _update(session: Session, result: Record, clusters: list[str]) -> None
 async def _delete(session: Session, result: Record, clusters: list[str]) -> None:
     subjects = [(cluster, await _name_of_work(session, clusters[0])) for cluster in clusters]
     begin = time.monotonic()
-    await session.hub.delete(f"{DEPLOYMENTS}/{NAME}")
-    gone = await session.watcher.wait(subjects, Milestone.GONE, START_S)
-    stages = {"hub, agent, host: until the last Work is gone": gone}
+    await session.hub.delete(DEPLOYMENT)
+    deleted = await session.watcher.wait(subjects, Milestone.GONE, START_S)
+    stages = {"hub, agent, host: until the last Work is deleted": deleted}
     _add(result, "delete", len(clusters), begin, stages)
 
 
@@ -122,42 +123,37 @@ async def _name_of_work(session: Session, cluster: str) -> str:
 
 async def _until(session: Session, holds: Callable[[works.Object], bool]) -> float:
     begin = time.monotonic()
-    while not holds(live := await session.hub.get(f"{DEPLOYMENTS}/{NAME}")):
+    while not holds(live := await session.hub.get(DEPLOYMENT)):
         if time.monotonic() - begin > START_S:
             raise TimeoutError(f"the template says {live.get('status')}")
         await asyncio.sleep(POLL_S)
     return time.monotonic()
 
 
-def _reported(live: works.Object, field: str) -> int:
+def reported(live: works.Object, field: str) -> int:
+    """Return a number of the status of a Deployment, 0 where it is not reported."""
     return int((live.get("status") or {}).get(field, 0))
 
 
 def _is_updated(live: works.Object, count: int) -> bool:
-    is_seen = _reported(live, "observedGeneration") >= live["metadata"]["generation"]
+    is_seen = reported(live, "observedGeneration") >= live["metadata"]["generation"]
     fields = ("updatedReplicas", "readyReplicas", "replicas")
-    return is_seen and all(_reported(live, each) == count for each in fields)
+    return is_seen and all(reported(live, each) == count for each in fields)
 
 
-@click.command(context_settings=record.HELP)
-@record.options
+@bench_command("policy", axis="clusters")
 @click.option("--clusters", "sizes", multiple=True, type=click.IntRange(1), default=(100, 1000))
-def command(
-    *, quick: bool, repetitions: int, keep: bool, output: Path | None, sizes: tuple[int, ...]
-) -> None:
+def command(runs: Runs, *, sizes: tuple[int, ...]) -> None:
     """Measure where the time of one PropagationPolicy to many clusters passes.
 
     Takes 45 minutes; with --quick 3.
     """
-    if quick:
-        sizes, repetitions = (2, 10), 1
-    result = Record("policy", "clusters")
-    for _ in range(repetitions):
+    if runs.is_quick:
+        sizes = (2, 10)
+    for _ in range(runs.repetitions):
         for count in sizes:
-            with lone_host(count, keep=keep) as lab:
-                asyncio.run(ending(measure(lab, result, count)))
-    result.finish(output, is_quick=quick)
+            runs.on_lone_host(partial(measure, count=count), count)
 
 
 if __name__ == "__main__":
-    record.main(command, "policy")
+    main(command)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 STOP_S = 15.0
 METRICS = "--metrics-bind-address"
+"""The flag of both agents whose value is where an AgentProcess has its metrics from."""
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 

@@ -1,28 +1,20 @@
-"""What a bench found: repetitions, medians and spread as JSON, table and curves."""
+"""What a bench recorded: repetitions, medians and spread as JSON, table and curves."""
 
-import dataclasses
-import functools
 import importlib
 import os
 import re
-import signal
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
 
-import click
-import orjson
-
+from bench import report
 from bench.lab import ROOT
 from bench.results import median, percentile
 from bench.session import say
 
 OURS, THEIRS, BARE = "ours", "karmada-agent", "bare client"
+WHO = (OURS, THEIRS, BARE)
 PAGE = ROOT / "docs" / "performance.md"
 CURVES = ROOT / "docs" / "performance"
-HELP = {"help_option_names": ["-h", "--help"]}
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +40,7 @@ class Figure:
 
 @dataclass(slots=True)
 class Record:
-    """All that a bench found. axis: what sizes count. samples: behind the percentiles."""
+    """All that a bench recorded. axis: what sizes count. samples: behind the percentiles."""
 
     bench: str
     axis: str = ""
@@ -78,9 +70,7 @@ class Record:
 
     def table(self) -> str:
         """Return the Markdown table: median (smallest to largest) of the repetitions."""
-        whose = [
-            who for who in (OURS, THEIRS, BARE) if any(who in each.values for each in self.figures)
-        ]
+        whose = [who for who in WHO if any(who in each.values for each in self.figures)]
         others = [who for who in whose if who != OURS]
         head = ["what", *whose, *(f"ratio to {who}" for who in others), "goal", "met"]
         lines = [head, ["---", *("---:" for _ in (*whose, *others)), "---", "---"]]
@@ -102,13 +92,6 @@ class Record:
         goal = self.goals.get(figure.what)
         return goal if goal is not None and goal.at in (None, figure.at) else None
 
-    def write(self, path: Path) -> None:
-        """Write all of it as JSON."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        content = orjson.dumps(dataclasses.asdict(self), option=orjson.OPT_INDENT_2)
-        path.write_bytes(content + b"\n")
-        say(f"wrote {os.path.relpath(path)}")
-
     def draw(self, path: Path) -> bool:
         """Draw each figure over its sizes as SVG; False where there is nothing to draw with."""
         curves: dict[str, list[Figure]] = {}
@@ -126,7 +109,7 @@ class Record:
         drawing = figure.Figure(figsize=(7, 3 * len(curves)), layout="constrained")
         all_axes = drawing.subplots(len(curves), squeeze=False)[:, 0]
         for axes, (what, points) in zip(all_axes, curves.items(), strict=True):
-            for who in (OURS, THEIRS, BARE):
+            for who in WHO:
                 line = [(each.at, each.values[who]) for each in points if who in each.values]
                 axes.plot([x for x, _ in line], [median(y) for _, y in line], "o-", label=who)
                 axes.vlines(
@@ -141,16 +124,15 @@ class Record:
 
     def finish(self, output: Path | None, *, is_quick: bool) -> None:
         """Print the table; a whole run is written and replaces the one in docs/performance.md."""
-        notes = "\n".join(f"{key}: {value}" for key, value in self.machine.items())
-        print(self.table(), notes, sep="\n\n")
+        print(self.table(), report.notes(self.machine), sep="\n\n")
         if output is not None:
-            self.write(output)
+            report.write(self, output)
             self.draw(output.with_suffix(".svg"))
         elif not is_quick:
-            name = f"{self.machine['date']}-{self.machine['commit']}-{self.bench}.json"
-            self.write(ROOT / "bench" / "results" / name)
+            path = report.default_path(self.machine, f"-{self.bench}")
+            report.write(self, path)
             drawn = self.draw(CURVES / f"{self.bench}.svg")
-            PAGE.write_text(publish(PAGE.read_text(), self, name, is_drawn=drawn))
+            PAGE.write_text(publish(PAGE.read_text(), self, path.name, is_drawn=drawn))
 
 
 def publish(page: str, record: Record, results: str, *, is_drawn: bool) -> str:
@@ -170,27 +152,6 @@ def publish(page: str, record: Record, results: str, *, is_drawn: bool) -> str:
     if marked.search(page):
         return marked.sub(lambda _: block, page, count=1)
     return f"{page.rstrip()}\n\n## hack/bench {record.bench}\n\n{block}\n"
-
-
-def options(command: F) -> F:
-    """Add the options that all benches have."""
-    shared = (
-        click.option("--quick", is_flag=True, help="Small numbers, no file: does it work at all?"),
-        click.option("--repetitions", default=3, show_default=True, type=click.IntRange(1, 20)),
-        click.option("--keep", is_flag=True, help="Leave the control planes up and say where."),
-        click.option(
-            "--output",
-            type=click.Path(path_type=Path),
-            help="JSON file, with curves beside it, in place of bench/results/ and docs/.",
-        ),
-    )
-    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(shared), command)
-
-
-def main(command: click.Command, name: str) -> None:
-    """Run a bench."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    command(prog_name=f"hack/bench {name}")
 
 
 def _spread(values: list[float] | None) -> str:

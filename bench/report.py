@@ -1,9 +1,10 @@
 """The table and the JSON file of a run."""
 
 import dataclasses
-import subprocess
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -17,6 +18,10 @@ from bench.results import (
     percentile,
     percentile_90,
 )
+from bench.session import say
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Figure = Callable[[AgentResults], float]
 
@@ -150,29 +155,18 @@ def notes(machine: dict[str, str]) -> str:
     return "\n".join(f"{key}: {value}" for key, value in machine.items())
 
 
-def revision() -> str:
-    """Return the short id of the commit that is measured."""
-    answer = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return answer.stdout.strip() or "unknown"
-
-
 def default_path(machine: dict[str, str], suffix: str = "") -> Path:
     """Return where the file of a run belongs."""
     name = f"{machine['date']}-{machine['commit']}{suffix}.json"
     return ROOT / "bench" / "results" / name
 
 
-def write(results: Results | ObjectsResults, path: Path) -> None:
-    """Write everything that was measured, samples included."""
+def write(results: "DataclassInstance", path: Path) -> None:
+    """Write everything that was measured as JSON, samples included."""
     path.parent.mkdir(parents=True, exist_ok=True)
     content = orjson.dumps(dataclasses.asdict(results), option=orjson.OPT_INDENT_2)
     path.write_bytes(content + b"\n")
+    say(f"wrote {os.path.relpath(path)}")
 
 
 def _line(what: str, theirs: float, ours: float, expected: str) -> str:

@@ -1,17 +1,20 @@
 """What a start with many applied Works takes, and how soon a fresh Work is applied during it."""
 
 import asyncio
+import itertools
 import time
-from pathlib import Path
+from functools import partial
+from typing import NamedTuple
 
 import click
 
-from bench import audit, record, works
-from bench.lab import Lab, lone_host
-from bench.measurements import memory
+from bench import audit, works
+from bench.command import Runs, bench_command, main
+from bench.lab import node_groups
+from bench.measurements import memory, subjects
 from bench.process import AgentProcess
 from bench.record import Goal, Record
-from bench.session import Session, describe, ending, open_session, say
+from bench.session import Session, say
 from bench.watcher import Milestone
 
 START_S = 7200.0
@@ -30,72 +33,69 @@ GOALS = {
 }
 
 
+class Fresh(NamedTuple):
+    """A Work made during a start. made_s: the age of the agent; took_s: until it was Applied."""
+
+    made_s: float
+    took_s: float
+
+
 async def measure(
-    lab: Lab, result: Record, clusters: dict[str, str], count: int, repetitions: int
+    session: Session, result: Record, clusters: dict[str, str], count: int, repetitions: int
 ) -> None:
     """Apply the Works once, then start again and again."""
-    async with open_session(lab) as session:
-        bench = session.bench
-        result.machine = await describe(session)
-        with lab.lone_agent(clusters) as agent:
-            await bench.wait_ready(clusters, agent, START_S)
-            await bench.make_namespace(clusters)
-            names = list(clusters)
-            jobs = [
-                (names[n % len(names)], works.config_map(bench.new_name("held")))
-                for n in range(count)
-            ]
-            await bench.create_all(jobs)
-            held = [(cluster, manifest["metadata"]["name"]) for cluster, manifest in jobs]
-            await session.watcher.wait(held, Milestone.APPLIED, START_S)
-            await memory(agent)
-        say(f"{count} Works of {len(clusters)} clusters are applied")
-        for _ in range(repetitions):
-            session.requests.skip()
-            with lab.lone_agent(clusters) as agent:
-                await _start(session, agent, result, names, count)
+    bench = session.bench
+    with session.lab.lone_agent(clusters) as agent:
+        await bench.wait_ready(clusters, agent, START_S)
+        await bench.make_namespace(clusters)
+        names = list(clusters)
+        jobs = bench.jobs(names, count, "held")
+        await bench.create_all(jobs)
+        await session.watcher.wait(subjects(jobs), Milestone.APPLIED, START_S)
+        await memory(agent)
+    say(f"{count} Works of {len(clusters)} clusters are applied")
+    for _ in range(repetitions):
+        session.requests.skip()
+        with session.lab.lone_agent(clusters) as agent:
+            await _start(session, agent, result, names, count)
 
 
 async def _start(
     session: Session, agent: AgentProcess, result: Record, names: list[str], count: int
 ) -> None:
-    fresh: list[tuple[float, float]] = []
+    fresh: list[Fresh] = []
     async with asyncio.TaskGroup() as group:
         making = group.create_task(_fresh(session, agent, names, fresh, group))
         verified_s = await _verified(agent, count)
         making.cancel()
-    latencies = [applied_s for made_s, applied_s in fresh if made_s < verified_s]
     sent = session.requests.news(audit.OURS)
-    of_fresh = len(fresh)
-    of_host = [each.write.target for each in sent if each.server == "host"]
-    reviews = sum(target.plural.endswith("reviews") for target in of_host)
-    others = [
-        target
-        for target in of_host
-        if not target.plural.endswith(("leases", "reviews"))
-        and not target.name.startswith("fresh-")
-    ]
+    of_host = [each for each in sent if each.server == "host"]
+    reviews = sum(each.write.target.plural.endswith("reviews") for each in of_host)
+    others = sum(
+        not each.is_upkeep and not each.write.target.name.startswith("fresh-") for each in of_host
+    )
+    first_s = min(each.made_s + each.took_s for each in fresh)
     steady_kb = (await memory(agent)).rss_kb
     result.add(VERIFIED, verified_s)
-    result.add("start -> first fresh Work Applied, s", min(sum(each) for each in fresh))
-    result.add_samples(FRESH, latencies)
-    result.add(WRITES, len(others))
+    result.add("start -> first fresh Work Applied, s", first_s)
+    result.add_samples(FRESH, [each.took_s for each in fresh if each.made_s < verified_s])
+    result.add(WRITES, others)
     result.add("access reviews of the host", reviews)
     result.add(PEAK, agent.peak_rss_kb() / steady_kb)
     result.add("steady RSS, MB", steady_kb / 1024)
     result.add("CPU of the start, s", agent.cpu_s())
-    say(f"verified after {verified_s:.1f} s, {of_fresh} fresh; writes: {dict(audit.kinds(sent))}")
+    say(f"verified after {verified_s:.1f} s, {len(fresh)} fresh; writes: {dict(audit.kinds(sent))}")
 
 
 async def _fresh(
     session: Session,
     agent: AgentProcess,
     names: list[str],
-    found: list[tuple[float, float]],
+    fresh: list[Fresh],
     group: asyncio.TaskGroup,
 ) -> None:
     """Make Works one after another from the moment that the agent serves its metrics."""
-    while not agent.metrics():  # noqa: ASYNC110 - of another process
+    while not await asyncio.to_thread(agent.metrics):  # noqa: ASYNC110 - of another process
         await asyncio.sleep(POLL_S)
 
     async def one(cluster: str) -> None:
@@ -103,9 +103,9 @@ async def _fresh(
         manifest = works.config_map(session.bench.new_name("fresh"))
         subject = await session.bench.create(cluster, manifest)
         end = await session.watcher.wait([subject], Milestone.APPLIED)
-        found.append((made_s, end - begin))
+        fresh.append(Fresh(made_s, end - begin))
 
-    for number in range(1_000_000):
+    for number in itertools.count():
         group.create_task(one(names[number * 7 % len(names)]))
         await asyncio.sleep(FRESH_S)
 
@@ -113,17 +113,9 @@ async def _fresh(
 async def _verified(agent: AgentProcess, count: int) -> float:
     """Wait until as many Works were reconciled as there are; return the age of the agent."""
     while True:
-        found = agent.metrics()
-        reconciled = sum(
-            value
-            for name, value in found.items()
-            if name.startswith("controller_runtime_reconcile_total") and '"execution' in name
-        )
-        waiting = sum(
-            value
-            for name, value in found.items()
-            if name.startswith("workqueue_depth") and '"execution' in name
-        )
+        metrics = await asyncio.to_thread(agent.metrics)
+        reconciled = _of_execution(metrics, "controller_runtime_reconcile_total")
+        waiting = _of_execution(metrics, "workqueue_depth")
         if reconciled >= count and not waiting:
             return agent.age_s()
         if agent.age_s() > START_S:
@@ -131,19 +123,17 @@ async def _verified(agent: AgentProcess, count: int) -> float:
         await asyncio.sleep(POLL_S)
 
 
-@click.command(context_settings=record.HELP)
-@record.options
+def _of_execution(metrics: dict[str, float], family: str) -> float:
+    """Return the sum of a metric over the controllers named execution."""
+    return sum(
+        value for name, value in metrics.items() if name.startswith(family) and '"execution' in name
+    )
+
+
+@bench_command("restart", GOALS)
 @click.option("--clusters", default=1000, show_default=True, type=click.IntRange(1))
 @click.option("--works", "count", default=10_000, show_default=True, help="Of all together.")
-def command(
-    *,
-    quick: bool,
-    repetitions: int,
-    keep: bool,
-    output: Path | None,
-    clusters: int,
-    count: int,
-) -> None:
+def command(runs: Runs, *, clusters: int, count: int) -> None:
     r"""Measure a start with many Works that are applied already.
 
     Takes 20 minutes; with --quick 2.
@@ -153,14 +143,12 @@ def command(
       hack/bench restart
       hack/bench restart --clusters 100 --works 5000
     """
-    if quick:
-        clusters, count, repetitions = 10, 50, 1
-    result = Record("restart", goals=GOALS)
-    with lone_host(clusters, keep=keep) as lab:
-        groups = {f"restart-{number}": str(number) for number in range(1, clusters + 1)}
-        asyncio.run(ending(measure(lab, result, groups, count, repetitions)))
-    result.finish(output, is_quick=quick)
+    if runs.is_quick:
+        clusters, count = 10, 50
+    groups = node_groups("restart", clusters)
+    all_starts = partial(measure, clusters=groups, count=count, repetitions=runs.repetitions)
+    runs.on_lone_host(all_starts, clusters)
 
 
 if __name__ == "__main__":
-    record.main(command, "restart")
+    main(command)

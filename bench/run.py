@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from bench import neighbours, objects, works
-from bench.lab import Lab
+from bench.lab import Lab, node_groups
 from bench.measurements import Bench, Contestant, idle_cpu_percent, memory, wait_quiet
 from bench.results import ObjectsResults, Results
 from bench.session import client, machine_of, say
@@ -41,7 +41,7 @@ class Servers:
 async def run(lab: Lab, plan: Plan) -> Results:
     """Measure everything."""
     results = Results()
-    async with _servers(lab) as servers, asyncio.TaskGroup() as group:
+    async with open_servers(lab) as servers, asyncio.TaskGroup() as group:
         results.machine = await _describe(servers, plan)
         watcher = Watcher()
         bench = Bench(servers.hub, watcher)
@@ -67,7 +67,7 @@ async def run(lab: Lab, plan: Plan) -> Results:
 
 async def run_objects(lab: Lab, results: ObjectsResults) -> ObjectsResults:
     """Measure what VirtualCluster objects cost."""
-    async with _servers(lab) as servers:
+    async with open_servers(lab) as servers:
         version = (await servers.hub.get("/version"))["gitVersion"]
         results.machine = machine_of(version)
         clients = {"hub": servers.hub, "host": servers.host, "host2": servers.host2}
@@ -117,7 +117,7 @@ async def _burst(bench: Bench, contestants: list[Contestant], one: Contestant, c
 async def _many_clusters(lab: Lab, plan: Plan, bench: Bench, results: Results) -> None:
     fleet = results.fleet
     fleet.clusters = plan.clusters
-    clusters = {f"bench-{number}": str(number) for number in range(1, plan.clusters + 1)}
+    clusters = node_groups("bench", plan.clusters)
     with lab.our_agent(clusters) as agent:
         fleet.all_ready_s = round(await bench.wait_ready(clusters, agent), 1)
         say(f"{plan.clusters} Clusters are Ready")
@@ -128,13 +128,14 @@ async def _many_clusters(lab: Lab, plan: Plan, bench: Bench, results: Results) -
 
 
 @asynccontextmanager
-async def _servers(lab: Lab) -> AsyncIterator[Servers]:
-    clients = [client(lab, name) for name in ("hub", "host", "host2")]
-    try:
-        yield Servers(*clients)
-    finally:
-        for client in clients:
-            await client.close()
+async def open_servers(lab: Lab) -> AsyncIterator[Servers]:
+    """Open clients of the hub and of both hosts for the time of a block."""
+    async with (
+        client(lab, "hub") as hub,
+        client(lab, "host") as host,
+        client(lab, "host2") as host2,
+    ):
+        yield Servers(hub, host, host2)
 
 
 def _watch(

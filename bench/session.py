@@ -4,6 +4,7 @@ import asyncio
 import os
 import platform
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
@@ -12,9 +13,8 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from bench.audit import Requests
-from bench.lab import Lab
+from bench.lab import ROOT, Lab
 from bench.measurements import Bench
-from bench.report import revision
 from bench.watcher import Watcher
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig
@@ -61,6 +61,7 @@ async def describe(session: Session) -> dict[str, str]:
 
 
 def machine_of(kubernetes: str) -> dict[str, str]:
+    """Return the same for the version of the API servers."""
     loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
@@ -73,12 +74,25 @@ def machine_of(kubernetes: str) -> dict[str, str]:
     }
 
 
+def revision() -> str:
+    """Return the short id of the commit that is measured."""
+    answer = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return answer.stdout.strip() or "unknown"
+
+
 def say(text: str) -> None:
+    """Print a line of progress to stderr."""
     print(f"hack/bench: {text}", file=sys.stderr, flush=True)
 
 
 async def ending(measuring: Coroutine[Any, Any, T]) -> T:
-    """Await a measurement; one that is told to end must end the agents in order."""
+    """Await a measurement; one that is ended must end the agents in order."""
     task = asyncio.ensure_future(measuring)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     return await task

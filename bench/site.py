@@ -20,7 +20,7 @@ from pathlib import Path
 
 from urllib3.exceptions import HTTPError
 
-from bench.lab import CONTROL_PLANES, GROUP_LABEL, ROOT, Lab
+from bench.lab import CONTROL_PLANES, GROUP_LABEL, ROOT, Lab, node_groups
 from bench.process import cpu_s, pss_kb
 from bench.report import default_path
 from bench.session import machine_of
@@ -107,7 +107,7 @@ class Site:
         self._started.clear()
 
     def _start_agent(self) -> None:
-        names = {f"branch-{number}": f"{number}" for number in range(1, CLUSTERS + 1)}
+        names = node_groups("branch", CLUSTERS)
         command, environment = self._lab.our_command(names, "host", hub=self._hub)
         log = (self._lab.directory / "site-agent.log").open("ab")
         process = subprocess.Popen(

@@ -11,18 +11,11 @@ from e2e.lab.api import Api, Object
 from e2e.lab.checkpoint import KEPT, manifest_saved
 from e2e.lab.cleanup import clean_up
 from e2e.lab.lab import FAST, QUICK_LEASE, Group, Lab
-from e2e.lab.lone_server import lone_karmada
 from e2e.lab.proxy import Proxy
 from e2e.lab.restorable import Restorable
 from e2e.lab.wait import BACKED_OFF_S, within
 
 FLAGS = (*FAST, *QUICK_LEASE)
-
-
-@pytest.fixture
-def own_hub(tmp_path: Path) -> Iterator[Api]:
-    with lone_karmada(tmp_path / "own-hub") as api:
-        yield api
 
 
 @pytest.fixture

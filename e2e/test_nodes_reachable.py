@@ -22,7 +22,7 @@ def test_group_without_a_ready_node_is_not_ready_where_required(lab: Lab) -> Non
     for group in (strict, usual):
         _set_ready(lab, group, "False")
     away = _wait(lab, strict, "Ready", "False", "NodesNotReachable")
-    assert away["message"] == ("the API server of the host is healthy, but 0 of 1 nodes are Ready")
+    assert away["message"] == "the API server of the host is healthy, but 0 of 1 nodes are Ready"
     for group in (strict, usual):
         _wait(lab, group, "NodesReachable", "False", "NoNodeReady")
         within(

@@ -1,16 +1,13 @@
 """Hub or host goes back to a backup under a running agent, which must notice and put all right."""
 
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from e2e.lab import objects
 from e2e.lab.agent import Agent
 from e2e.lab.api import Api, path_of
 from e2e.lab.cleanup import clean_up
 from e2e.lab.lab import FAST, Group, Lab
-from e2e.lab.lone_server import lone_api_server, lone_karmada
+from e2e.lab.lone_server import lone_api_server
 from e2e.lab.restorable import Restorable
 from e2e.lab.wait import BACKED_OFF_S, within
 
@@ -21,12 +18,6 @@ SHORT = (
     *("--cluster-lease-renew-interval-fraction", "0.1"),
 )
 WENT_BACK = "An API server went back in time"
-
-
-@pytest.fixture
-def own_hub(tmp_path: Path) -> Iterator[Api]:
-    with lone_karmada(tmp_path / "own-hub") as api:
-        yield api
 
 
 def test_a_hub_restored_from_a_backup_is_served_again(

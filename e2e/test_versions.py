@@ -9,8 +9,10 @@ import orjson
 import pytest
 import yaml
 
+from e2e.lab import objects
 from e2e.lab.agent import ROOT, clean_environment
 from e2e.lab.api import Api
+from e2e.lab.lab import CLUSTERS
 from e2e.lab.lone_server import lone_api_server
 from e2e.lab.page_front import Fault, PageFront
 from e2e.lab.wait import TIMEOUT_S, within
@@ -83,41 +85,23 @@ def test_join_warns_of_a_host_that_was_not_measured_and_the_agent_too_or_ends(
     assert versions.OWN in served.stderr
 
 
-def definition(kind: str, plural: str, group: str, scope: str, schema: object) -> dict[str, object]:
-    version = {
-        "name": "v1alpha1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": schema},
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {
-            "group": group,
-            "scope": scope,
-            "names": {"kind": kind, "plural": plural},
-            "versions": [version],
-        },
-    }
-
-
 def test_join_names_the_field_that_the_works_of_an_older_hub_lack(
     server: Api, tmp_path: Path
 ) -> None:
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     entry = {"type": "object", "properties": {"health": {"type": "string"}}}
     status = {"manifestStatuses": {"type": "array", "items": entry}}
     parts = {
         "spec": {"type": "object", "properties": {"suspendDispatching": {"type": "boolean"}}},
         "status": {"type": "object", "properties": status},
     }
-    works = {"type": "object", "properties": parts}
-    server.create(definition("Work", "works", "work.karmada.io", "Namespaced", works))
-    server.create(definition("Cluster", "clusters", "cluster.karmada.io", "Cluster", anything))
-    clusters = "/apis/cluster.karmada.io/v1alpha1/clusters"
-    within(TIMEOUT_S, server.get, clusters)
+    works = objects.custom_definition("work.karmada.io", "Work", versions=("v1alpha1",))
+    schema = {"type": "object", "properties": parts}
+    works["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema
+    clusters = objects.custom_definition("cluster.karmada.io", "Cluster", versions=("v1alpha1",))
+    clusters["spec"]["scope"] = "Cluster"
+    for definition in (works, clusters):
+        server.create(definition)
+    within(TIMEOUT_S, server.get, CLUSTERS)
 
     hub = str(server.kubeconfig)
     joined = run(tmp_path, "join", "--karmada-kubeconfig", hub, "-o", "yaml")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import report
 from bench.record import BARE, THEIRS, Goal, Record, publish
 
 
@@ -46,7 +47,7 @@ def test_percentiles_are_lines_and_samples_are_kept(record: Record) -> None:
 
 
 def test_json_holds_all(record: Record, tmp_path: Path) -> None:
-    record.write(tmp_path / "results.json")
+    report.write(record, tmp_path / "results.json")
     written = json.loads((tmp_path / "results.json").read_text())
     assert written["figures"][0]["values"]["ours"] == [10, 30, 20]
     assert written["goals"]["wall-clock, s"] == {"limit": 1.3, "of": "bare client", "at": None}

@@ -1,0 +1,85 @@
+"""What the commands of benches share: options, control planes, and the record that they fill."""
+
+import asyncio
+import functools
+import signal
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench.lab import Lab, lone_host
+from bench.record import Goal, Record
+from bench.session import Session, describe, ending, open_session
+
+Measure = Callable[[Session, Record], Coroutine[Any, Any, None]]
+"""Adds what it measures to the record."""
+HELP = {"help_option_names": ["-h", "--help"]}
+QUICK = click.option("--quick", is_flag=True, help="Small numbers, no file: does it work at all?")
+KEEP = click.option("--keep", is_flag=True, help="Leave the control planes up and say where.")
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """How a bench runs: with small numbers, how often, and what records it."""
+
+    record: Record
+    is_quick: bool
+    repetitions: int
+    keep: bool
+
+    def on_lone_host(self, measure: Measure, groups: int, each: int = 1) -> None:
+        """Measure on control planes that run for this only. groups: of nodes; each: of a group."""
+        with lone_host(groups, keep=self.keep, each=each) as lab:
+            asyncio.run(ending(self._measure(lab, measure)))
+
+    async def _measure(self, lab: Lab, measure: Measure) -> None:
+        async with open_session(lab) as session:
+            self.record.machine = self.record.machine or await describe(session)
+            await measure(session, self.record)
+
+
+def bench_command(
+    name: str, goals: dict[str, Goal] | None = None, axis: str = ""
+) -> Callable[[Callable[..., None]], click.Command]:
+    """Make `hack/bench NAME` of a function of Runs and the values of its own options.
+
+    What it has recorded is finished in the end. goals, axis: of the Record.
+    """
+
+    def decorate(measure_all: Callable[..., None]) -> click.Command:
+        @functools.wraps(measure_all)
+        def run(
+            *, quick: bool, repetitions: int, keep: bool, output: Path | None, **own: object
+        ) -> None:
+            result = Record(name, axis, goals or {})
+            measure_all(Runs(result, quick, 1 if quick else repetitions, keep), **own)
+            result.finish(output, is_quick=quick)
+
+        return click.command(name, context_settings=HELP)(_with_shared_options(run))
+
+    return decorate
+
+
+def _with_shared_options(run: Callable[..., None]) -> Callable[..., None]:
+    shared = (
+        QUICK,
+        click.option("--repetitions", default=3, show_default=True, type=click.IntRange(1, 20)),
+        KEEP,
+        click.option(
+            "--output",
+            type=click.Path(path_type=Path),
+            help="JSON file, with curves beside it, in place of bench/results/ and docs/.",
+        ),
+    )
+    for option in reversed(shared):
+        run = option(run)
+    return run
+
+
+def main(command: click.Command) -> None:
+    """Run a bench."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    command(prog_name=f"hack/bench {command.name}")

@@ -1,0 +1,50 @@
+"""The commands of benches have the same options, and finish their record."""
+
+import importlib
+import json
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from bench.command import Runs, bench_command
+
+NAMES = ("drain", "fair", "fleet", "idle", "leases", "nodes", "policy", "restart", "summary")
+
+
+@bench_command("example", axis="Works")
+@click.option("--works", "count", default=100)
+def example(runs: Runs, *, count: int) -> None:
+    """Measure nothing."""
+    if runs.is_quick:
+        count = 1
+    runs.record.machine = {"date": "2026-11-26", "commit": "abc"}
+    for number in range(runs.repetitions):
+        runs.record.add("what", float(number), at=count)
+
+
+def test_output_has_each_repetition(tmp_path: Path) -> None:
+    path = tmp_path / "example.json"
+    options = ["--repetitions", "2", "--works", "7", "--output", str(path)]
+    done = CliRunner().invoke(example, options)
+    assert done.exit_code == 0, done.output
+    (figure,) = json.loads(path.read_text())["figures"]
+    assert figure == {"what": "what", "at": 7, "values": {"ours": [0.0, 1.0]}}
+
+
+def test_quick_run_is_one_and_writes_nothing() -> None:
+    done = CliRunner().invoke(example, ["--quick", "--repetitions", "5"])
+    assert done.exit_code == 0, done.output
+    assert "| what, 1 Works | 0.00 |" in done.output
+    assert "wrote" not in done.output
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_bench_has_the_shared_options_and_its_name(name: str) -> None:
+    command: click.Command = importlib.import_module(f"bench.{name}").command
+    assert command.name == name
+    done = CliRunner().invoke(command, ["--help"])
+    assert done.exit_code == 0, done.output
+    for option in ("--quick", "--repetitions", "--keep", "--output"):
+        assert option in done.output
