@@ -252,9 +252,8 @@ class ExecutionController:
             self.statuses.forget(key)
             await self.finalizer.finalise(vc, work)
             self.memory.forget(key)
-            self.manifests.forget_work(
-                works.id_of_work(work)
-            )  # another one may have its name already
+            # Another one may have its name already.
+            self.manifests.forget_work(works.id_of_work(work))
         elif _is_suspended(vc, work):
             await self._suspend(vc, work)
         elif self.clusters.is_ready(vc.name):
@@ -373,13 +372,11 @@ class ExecutionController:
             self.events.sync_failed(work, vc.name, text)
             is_idle = self.finalizer.is_due(vc.name, work) or _is_suspended(vc, work)
             if not is_idle and (whole := await self.statuses.whole(work)) is not None:
-                self.statuses.report(
-                    whole, [works.applied(len(works.manifests_of(whole)), [text])], []
-                )
+                condition = works.applied(len(works.manifests_of(whole)), [text])
+                self.statuses.report(whole, [condition], [])
         except Exception:  # noqa: BLE001 - the first bug is the one to report
-            _log.debug(
-                "Failing to report a bug", exc_info=True, extra={"work": works.id_of_work(work)}
-            )
+            extra = {"work": works.id_of_work(work)}
+            _log.debug("Failing to report a bug", exc_info=True, extra=extra)
 
     async def _refuse(self, vc: VirtualCluster, work: Object, refusal: Refusal) -> None:
         """Report that a Work over a bound is not applied; what it created stays."""

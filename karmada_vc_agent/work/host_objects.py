@@ -103,9 +103,8 @@ async def write_binding(
     except NotFoundError as error:
         # kube-apiserver 1.34.4 says `rolebindings… "<name of the role>" not found`.
         name, missing = role["metadata"]["name"], error
-        if name.startswith(_RESERVED) or f'.{vocabulary.RBAC_GROUP} "{name}" not found' not in str(
-            error
-        ):
+        text = f'.{vocabulary.RBAC_GROUP} "{name}" not found'
+        if name.startswith(_RESERVED) or text not in str(error):
             raise
     try:
         made = await host.create(collection, role, user)

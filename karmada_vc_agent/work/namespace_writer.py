@@ -83,7 +83,8 @@ NAMESPACES = Resource(NAMESPACE, "namespaces", namespaced=False)
 _GVK = GroupVersionKind(vocabulary.RBAC_GROUP, "v1", "RoleBinding")
 BINDINGS = Resource(_GVK, "rolebindings", namespaced=True, verbs=frozenset(("list", "watch")))
 _PROOFS = (
-    *(("delete", "", "configmaps"), ("get", "", "secrets")),
+    ("delete", "", "configmaps"),
+    ("get", "", "secrets"),
     ("create", vocabulary.RBAC_GROUP, "rolebindings"),
 )
 """Verb, group and resource of rights that only the agent's role in a namespace grants."""

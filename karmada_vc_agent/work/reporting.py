@@ -338,13 +338,12 @@ class WorkEvents:
 
     def reflected(self, work: Object, manifest: Object, error: str | None) -> None:
         """Report the result of reflecting the status of an object."""
-        names = "ReflectStatus", "Reflect status for", "succeed"
-        self._status(work, manifest, error, *names)
+        self._status(work, manifest, error, "ReflectStatus", "Reflect status for", "succeed")
 
     def interpreted(self, work: Object, manifest: Object, health: str, error: str | None) -> None:
         """Report the health of an object; health is Healthy or Unhealthy."""
-        names = "InterpretHealth", "Interpret health of", f"as {health.lower()}"
-        self._status(work, manifest, error, *names)
+        result = f"as {health.lower()}"
+        self._status(work, manifest, error, "InterpretHealth", "Interpret health of", result)
 
     def _status(
         self, work: Object, manifest: Object, error: str | None, reason: str, what: str, result: str
@@ -480,10 +479,12 @@ class WorkOutcome:
 
     def retry(self, text: str) -> RetryError:
         """Return the error with which the Work backs off."""
-        failed = [failure.waits_for for failure in self.failures if not failure.is_final]
-        unreadable = [(each,) if each is not None else () for each in self.unreadable_for]
-        shared = dict.fromkeys(each for waits_for in (*failed, *unreadable) for each in waits_for)
-        return RetryError(text, shared, is_own=() in (*failed, *unreadable))
+        waits: list[tuple[Hashable, ...]] = [
+            failure.waits_for for failure in self.failures if not failure.is_final
+        ]
+        waits += [(each,) if each is not None else () for each in self.unreadable_for]
+        shared = dict.fromkeys(each for waits_for in waits for each in waits_for)
+        return RetryError(text, shared, is_own=() in waits)
 
     @property
     def is_as_it_was(self) -> bool:

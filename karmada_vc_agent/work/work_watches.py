@@ -230,9 +230,8 @@ class AffectedWorks:
     depending_on_claims: Callable[[str], Iterable[str]]
 
     def by_id(self, work: str) -> list[WorkKey]:
-        """Return the key of `<execution namespace>/<name>`, None if its cluster is not served."""
-        namespace, _, name = work.partition("/")
-        cluster = vocabulary.cluster_of_execution_namespace(namespace) or ""
+        """Return the key of `<execution namespace>/<name>`; none if its cluster is not served."""
+        cluster, name = vocabulary.cluster_of_work(work), work.partition("/")[2]
         return [(cluster, name)] if cluster in self.virtual_clusters else []
 
     def of_clusters(self, clusters: Iterable[str]) -> Iterator[WorkKey]:
@@ -306,8 +305,10 @@ class DependencyChanges:
         before = self._scopes
         self._scopes = {gvk: resource.namespaced for gvk, resource in served.by_kind.items()}
         kinds = [gvk for gvk, scope in self._scopes.items() if before.get(gvk) != scope]
-        of_all = not before or virtual_clusters.NODE_GROUP in kinds
-        self.emit({*map(kind_dependency, kinds), *(self.virtual_clusters if of_all else ())})
+        changed = set(map(kind_dependency, kinds))
+        if not before or virtual_clusters.NODE_GROUP in kinds:
+            changed.update(self.virtual_clusters)
+        self.emit(changed)
 
     def own_object(self, old: Object | None, new: Object | None) -> None:
         """Report which names an object released, and its kind once it is deleted."""
