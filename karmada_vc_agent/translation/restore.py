@@ -164,10 +164,8 @@ def restored_parts(
     rows = kind_policy.references_of(gvk.group_kind, settings.namespace_references)
     paths = [row.path for row in rows]
     for where, is_selector_only in kind_policy.pod_spec_paths(gvk, settings.pod_templates):
-        paths += (
-            f"{where}.{row.path}"
-            for row in (kind_policy.AFFINITY if is_selector_only else kind_policy.IN_POD_SPECS)
-        )
+        inside = kind_policy.AFFINITY if is_selector_only else kind_policy.IN_POD_SPECS
+        paths += [f"{where}.{row.path}" for row in inside]
     for path in (*_METADATA, *more, *paths):
         _add(below, path.split("."))
     return below
@@ -226,9 +224,8 @@ def _keep_tolerations(obj: Object, live: Object, context: TranslationContext) ->
     gvk = gvk_of(obj)
     if not kind_policy.have_fixed_pods(gvk):
         return
-    for desired, current in zip(
-        kind_policy.pod_specs(obj, gvk), kind_policy.pod_specs(live, gvk), strict=False
-    ):
+    pairs = zip(kind_policy.pod_specs(obj, gvk), kind_policy.pod_specs(live, gvk), strict=False)
+    for desired, current in pairs:
         placement.keep_tolerations(desired.spec, current.spec, context.node_taints)
 
 
