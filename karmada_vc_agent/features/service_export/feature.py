@@ -136,9 +136,8 @@ def report_of(
         labels[reporter.namespace_label] = meta["namespace"]
         labels[reporter.name_label] = service
         finalizers += [reporter.finalizer] if reporter.finalizer not in finalizers else []
-    labels[vocabulary.REPORTED_BY_LABEL] = ".".join(
-        dict.fromkeys((*_reporter_names(base), *(reporter.name for reporter in reporters)))
-    )
+    names = [*_reporter_names(base), *(reporter.name for reporter in reporters)]
+    labels[vocabulary.REPORTED_BY_LABEL] = ".".join(dict.fromkeys(names))
     # With the labels of contract 5.2, so that the hub's webhook adds none.
     copied = {**labels_of(endpoint_slice), vocabulary.MANAGED_LABEL: "true"}
     if permanent := labels.get(vocabulary.WORK_PERMANENT_ID_LABEL):
