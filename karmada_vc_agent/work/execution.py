@@ -82,9 +82,8 @@ class WorkStatuses:
             return
         key = works.key_of_work(work)
         before = self.with_reported_status(work).get("status")  # what is not written yet, as well
-        status = works.compose_work_status(
-            before, conditions, entries, works.manifests_of(work), self.now()
-        )
+        manifests = works.manifests_of(work)
+        status = works.compose_work_status(before, conditions, entries, manifests, self.now())
         kept = self.kept(key[0], uid_of(work), status)
         status = works.without_reflected(status) if kept is None else kept
         if status != (before or {}):
@@ -131,9 +130,8 @@ class WorkStatuses:
         async def write(current: Object | None) -> None:
             if current is None or _identity(current) != _identity(work):
                 return  # the watch will report another Work, or a deletion
-            status = works.reported_over(
-                current.get("status"), reported, works.manifests_of(current)
-            )
+            manifests = works.manifests_of(current)
+            status = works.reported_over(current.get("status"), reported, manifests)
             if status == (current.get("status") or {}):
                 return
             with suppress(NotFoundError):  # the Work is deleted; the watch will report it
@@ -151,7 +149,6 @@ class WorkStatuses:
     def _wrote(self, answer: Object) -> None:
         key = works.key_of_work(answer)
         self.held_changes.saw(key, answer)
-        answer["metadata"].pop("managedFields", None)
         self._keep(answer, Store.observe)
         stored = self.works.get(*key)
         if stored is not None and not is_echo(stored, answer):

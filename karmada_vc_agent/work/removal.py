@@ -201,7 +201,6 @@ class WorkFinalizer:
             # Its host objects are deleted, too: their watch events must not finalise it again.
             store.remove(work)
         else:
-            work["metadata"].pop("managedFields", None)
             store.observe(work)
 
     async def _clean(self, vc: VirtualCluster, work: Object) -> bool:

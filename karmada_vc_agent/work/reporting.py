@@ -451,7 +451,7 @@ class WorkOutcome:
     results: list[tuple[Object, Done, WindowState | None]] = field(default_factory=list)
     entries: list[ManifestStatus] = field(default_factory=list)
     unreadable: str = ""
-    unreadable_for: set[Hashable | None] = field(default_factory=set)
+    unreadable_for: set[Dependency | None] = field(default_factory=set)
 
     def reflected(self, reflection: Reflection | None) -> None:
         """Add the reflection of one manifest, None if it has none."""
@@ -479,9 +479,7 @@ class WorkOutcome:
 
     def retry(self, text: str) -> RetryError:
         """Return the error with which the Work backs off."""
-        waits: list[tuple[Hashable, ...]] = [
-            failure.waits_for for failure in self.failures if not failure.is_final
-        ]
+        waits = [failure.waits_for for failure in self.failures if not failure.is_final]
         waits += [(each,) if each is not None else () for each in self.unreadable_for]
         shared = dict.fromkeys(each for waits_for in waits for each in waits_for)
         return RetryError(text, shared, is_own=() in waits)

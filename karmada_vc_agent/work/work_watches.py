@@ -259,7 +259,7 @@ class AffectedWorks:
 
     def by_namespace(self, old: Object | None, new: Object | None) -> Iterator[WorkKey]:
         """Yield the Works affected by a change of the claim on a host namespace."""
-        for claim in _changed_claims(old, new):
+        for claim in changed_claims(old, new):
             if claim.cluster in self.virtual_clusters:
                 # Its Work, if there is one, takes over a namespace that was claimed on demand.
                 yield claim.cluster, vocabulary.work_name("Namespace", claim.namespace, "")
@@ -267,7 +267,8 @@ class AffectedWorks:
                     yield from self.by_id(work)
 
 
-def _changed_claims(old: Object | None, new: Object | None) -> Iterable[Claim]:
+def changed_claims(old: Object | None, new: Object | None) -> Iterable[Claim]:
+    """Return the claims of a host namespace, old and new, if they differ."""
     before, after = (virtual_clusters.claim_of(obj) if obj else None for obj in (old, new))
     return virtual_clusters.claims_in(old, new) if before != after else ()
 
@@ -288,7 +289,7 @@ class DependencyChanges:
 
     def namespace(self, old: Object | None, new: Object | None) -> None:
         """Report a host namespace, and the virtual clusters whose claim on it changed."""
-        changed: set[Dependency] = {claim.cluster for claim in _changed_claims(old, new)}
+        changed: set[Dependency] = {claim.cluster for claim in changed_claims(old, new)}
         before, after = (each and (labels_of(each), annotations_of(each)) for each in (old, new))
         if before != after:
             changed.add((text_at(new or old, "metadata", "name"),))
