@@ -39,7 +39,11 @@ _NAME_IN_TEXT = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
 
 
 def restore(obj: Object, context: TranslationContext) -> Object:
-    """Return a host object, which is not modified, as its virtual cluster sees it."""
+    """Return a host object, which is not modified, as its virtual cluster sees it.
+
+    Names are mapped back by claim, by what translate() recorded on the object, or by computation.
+    Injected fields (node selector, tolerations, node affinity) stay; dropped fields are lost.
+    """
     obj = copy_object(obj)
     Restorer(context).restore(obj, gvk_of(obj))
     return obj

@@ -6,6 +6,8 @@ its objects on the host, a retry. So each Work has one writer, and one report.
     read    the Work, its Cluster, the live objects
     decide  translate each manifest, plan its write
     write   the host objects; then report one status with Dispatching, Applied, manifestStatuses
+
+Of an applied manifest only the result is kept: neither its translation nor its object, for memory.
 """
 
 import logging
@@ -211,6 +213,7 @@ class ExecutionController:
     bounds: WorkBounds
     large_slots: FairSlots
     measure: Callable[[str, float], None]
+    """Called after each sync with success or error, and its seconds."""
 
     async def reconcile(self, key: WorkKey) -> Requeue | None:
         """Align host and status with one Work; return what it waits for if it is refused."""

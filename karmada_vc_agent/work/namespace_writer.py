@@ -403,7 +403,10 @@ class NamespaceWriter:
     async def claim(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None = None
     ) -> HostNamespace:
-        """Return the claimed namespace, created or adopted. Raises RefusedError, RetryError."""
+        """Return the claimed host namespace of a virtual one, created or adopted if needed.
+
+        desired: what to create, if a Work contains it. Raises RefusedError, RetryError, KubeError.
+        """
         if self.claims.is_claimed_twice(vc.name, namespace):
             text = "two host namespaces have the claim for this namespace"
             raise _refused(Code.NAMESPACE_CLAIM_CONFLICT, text)

@@ -213,7 +213,7 @@ class WindowGate:
         return target
 
     async def closed_for(self, target: Target, *, is_dispatched: bool) -> WindowState | None:  # noqa: ARG002
-        """Return the window that a manifest waits for; None if it may be applied now."""
+        """Return the window that a manifest waits for, None = none now. Raises KubeError."""
         return None
 
     def note(self, item: WorkManifest) -> None:

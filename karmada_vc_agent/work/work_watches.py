@@ -312,7 +312,7 @@ class DependencyChanges:
         self.emit(changed)
 
     def own_object(self, old: Object | None, new: Object | None) -> None:
-        """Report which names an object released, and its kind once it is deleted."""
+        """Report the names an object released, and once deleted its kind, for which a CRD waits."""
         if old is None:
             return
         released = shared_names(old).keys() - shared_names(new or {}).keys()

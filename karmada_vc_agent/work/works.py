@@ -150,7 +150,7 @@ def manifest_status(
 
 
 def ordinals(manifests: Sequence[Object]) -> list[int]:
-    """Return the index of the first manifest for the same object, as Karmada reads (6.1)."""
+    """Return for each manifest the index of the first for its object; Karmada reads that (6.1)."""
     paths = (("apiVersion",), ("kind",), ("metadata", "namespace"), ("metadata", "name"))
     first: dict[str, int] = {}
     # Malformed ones are not hashable.
@@ -349,7 +349,10 @@ _KEPT_METADATA = (
 
 
 def trim(work: Object, measure: Measure, namespaces_at_most: int | None = None) -> None:
-    """Reduce a Work, in place, to its identity and some or all namespaces; never write it then."""
+    """Reduce a Work, in place, to its identity and the namespaces it uses; never write it then.
+
+    namespaces_at_most: None for one that is stored already, whose index has all of them.
+    """
     if is_trimmed(work):
         return
     metadata, spec = work["metadata"], work.get("spec")
@@ -482,7 +485,7 @@ _IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 
 
 async def put_status(hub: ApiClient, work: Object, status: Object) -> Object:
-    """PUT a status alone, without what the hub rejects; return the Work. Raises KubeError."""
+    """PUT a status, if rejected without reflected ones; return the Work then. Raises KubeError."""
     path = work_path(work["metadata"]["namespace"], work["metadata"]["name"], "status")
     metadata = {key: work["metadata"][key] for key in _IDENTITY if key in work["metadata"]}
     named = {"apiVersion": work["apiVersion"], "kind": work["kind"], "metadata": metadata}
