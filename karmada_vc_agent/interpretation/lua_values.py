@@ -155,8 +155,9 @@ def _formatted(value: LuaValue, flags: str, width: str, precision: str, verb: st
         text = chr(int(value)) if verb == "c" else number_text(value)
         text = _shortest(value) if verb in "gG" else text
     else:
-        text = "nil" if value is None else str(value).lower() if isinstance(value, bool) else value
-        text = text[: int(precision[1:] or 0)] if precision else text
+        if not isinstance(value, str):
+            value = "nil" if value is None else str(value).lower()
+        text = value[: int(precision[1:] or 0)] if precision else value
     if verb == "q":
         escaped = text.replace("\\", "\\\\").replace('"', '\\"')
         text = '"' + escaped.replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r") + '"'

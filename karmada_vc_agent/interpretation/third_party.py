@@ -326,8 +326,7 @@ def kind_of(name: str) -> GroupVersionKind:
 
 def _to_json(result: Object, *references: Object) -> Object:
     """Return a result as JSON: of empty tables what these objects have there, else without them."""
-    table = to_table(result)
-    converted: Object = {} if table == {} else settle(table, *empties(references))
+    converted: Object = settle(to_table(result), *empties(references))
     return converted
 
 

@@ -283,7 +283,8 @@ def read_answer(uid: str, operation: Operation, objects: Sequence[Object], conte
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise HookError(f"the response is no ResourceInterpreterContext: {error}") from error
     got = f"{context.api_version} {context.kind} {context.response.uid}"
-    if got != (expected := f"{_CONTEXT[0]} {_CONTEXT[1]} {uid}"):
+    expected = f"{_CONTEXT[0]} {_CONTEXT[1]} {uid}"
+    if got != expected:
         raise HookError(f"the response is of {got}, not of {expected}")
     response = context.response
     if not response.successful:

@@ -399,10 +399,14 @@ class TranslationContext:
 
     def names(self, noted: Mapping[str, str] | None = None) -> Names:
         """Return the mapping of names under these facts. noted: names recorded on the object."""
-        settings, vc = self.settings, self.vc
-        forbidden, adopted = settings.forbidden_namespaces, vc.adopt_namespaces
-        template = settings.namespace_template
-        return Names(vc.name_on_host, template, self.claims, forbidden, noted or {}, adopted)
+        return Names(
+            cluster=self.vc.name_on_host,
+            template=self.settings.namespace_template,
+            claims=self.claims,
+            forbidden=self.settings.forbidden_namespaces,
+            noted=noted or {},
+            adopted=self.vc.adopt_namespaces,
+        )
 
 
 class NoticeCode(StrEnum):

@@ -177,7 +177,8 @@ def _find_by(row: _Row) -> Find:
 
     def find(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
         for path, value in values(obj):
-            if value if pattern is None else pattern.search(str(value)):
+            is_met = value if pattern is None else pattern.search(str(value))
+            if is_met:
                 group, _, kind = gvk_of(obj)
                 problem = row.problem.format(path=path, value=value, group=group, kind=kind)
                 yield _Finding(row.code, path, problem, row.guard)
@@ -212,11 +213,10 @@ def _volume(obj: Object, _context: TranslationContext) -> Iterator[_Finding]:
         )
         yield _Finding(forbidden, "spec.claimRef", problem, Guard.UNCLAIMED_VOLUMES)
     for source in sorted(key for key in spec if key not in _NOT_A_SOURCE and spec[key]):
-        what, guard = (
-            ("is a directory or disk of a node", Guard.HOST_PATH)
-            if source in ("hostPath", "local")
-            else ("refers to storage that may belong to others", Guard.NETWORK_VOLUMES)
-        )
+        if source in ("hostPath", "local"):
+            what, guard = "is a directory or disk of a node", Guard.HOST_PATH
+        else:
+            what, guard = "refers to storage that may belong to others", Guard.NETWORK_VOLUMES
         yield _Finding(forbidden, f"spec.{source}", f"spec.{source} {what}", guard)
 
 
@@ -267,12 +267,11 @@ def _endpoints(obj: Object, context: TranslationContext) -> Iterator[_Finding]:
         "endpoints[].addresses[]",
     ):
         for path, address in values_at(obj, where):
-            code, guard = Code.ADDRESS_FORBIDDEN, Guard.FOREIGN_ENDPOINTS
             if context.is_of_host(str(address)):
                 problem = f'{path} "{address}" belongs to a node, pod or Service of others'
-                yield _Finding(code, path, problem, Guard.HOST_ENDPOINTS)
+                yield _Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.HOST_ENDPOINTS)
             problem = f'{path} "{address}" is not known to belong to the virtual cluster'
-            yield _Finding(code, path, problem, guard)
+            yield _Finding(Code.ADDRESS_FORBIDDEN, path, problem, Guard.FOREIGN_ENDPOINTS)
 
 
 def _hosts(row: _Row) -> Find:

@@ -126,10 +126,8 @@ def has_our_pod_security(live: Object) -> bool:
     """Return whether the agent set the level on a Namespace, and not its Work."""
     marks = annotations_of(live)
     managed = marks.get(vocabulary.MANAGED_LABELS_ANNOTATION, "").split(",")
-    level = labels_of(live).get(POD_SECURITY_LABEL)
-    return POD_SECURITY_LABEL not in managed and level == marks.get(
-        vocabulary.POD_SECURITY_ANNOTATION
-    )
+    level = marks.get(vocabulary.POD_SECURITY_ANNOTATION)
+    return POD_SECURITY_LABEL not in managed and labels_of(live).get(POD_SECURITY_LABEL) == level
 
 
 def _object(api_version: str, kind: str, name: str, body: Object) -> Object:
@@ -182,7 +180,5 @@ def _isolation(
 def is_made_by_agent(host_namespace: Object) -> bool:
     """Return whether an agent created a namespace, so that it is deleted on release."""
     marks = annotations_of(host_namespace)
-    return (
-        marks.get(vocabulary.CREATED_BY_AGENT_ANNOTATION) == "true"
-        and vocabulary.ADOPTED_ANNOTATION not in marks
-    )
+    is_created = marks.get(vocabulary.CREATED_BY_AGENT_ANNOTATION) == "true"
+    return is_created and vocabulary.ADOPTED_ANNOTATION not in marks

@@ -119,11 +119,9 @@ def _confine_scope(obj: Object, context: TranslationContext) -> None:
         nodes = context.nodes_of_group(name) if isinstance(name, str) else None
         path = f"{_SCOPE}.targetNodeGroups[{index}]"
         if nodes is None or not all(map(context.owns_node, nodes)):
-            reason = (
-                "does not exist on the host"
-                if nodes is None
-                else "has nodes outside the virtual cluster"
-            )
+            reason = "has nodes outside the virtual cluster"
+            if nodes is None:
+                reason = "does not exist on the host"
             detail = f'targetNodeGroups "{name}" {reason}'
             raise RefusedError(Code.NODE_SCOPE_FORBIDDEN, path, detail, str(name))
         labels = {NODE_GROUP_LABEL: name}

@@ -37,7 +37,7 @@ _NEVER, _UNREACHED = _resources("never"), _resources("unreached")
 _FOR_NO_TENANT, _TRANSLATED = _resources("for_no_tenant"), _resources("translated")
 _READ_ONLY = _FOR_NO_TENANT | _TRANSLATED
 _HOSTS_GROUPS = frozenset({"reliablesyncs.kubeedge.io", DOMAIN})
-"""Works may contain none of them (kind_policy.py), so tenants only read them."""
+"""What CloudCore sends to nodes, and ours: in no Work (kind_policy.py), so tenants only read it."""
 
 WRITTEN_NAMESPACES = (DOMAIN, _NAMESPACES)
 """(group, resource) that no API server serves: to write Namespaces by the gateway (ADR 52)."""

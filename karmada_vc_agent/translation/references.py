@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
+from itertools import islice
 from typing import Any
 
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, values_at
@@ -347,17 +348,18 @@ def unknown_references(
     if gvk.group in _BUILT_IN_GROUPS or gvk.group.endswith(_BUILT_IN_ENDING):
         return
     rows = kind_policy.references_of(gvk.group_kind, configured)
-    listed = {_without_indices(row.path) for row in rows}
-    reported = 0
-    for path, value in _named_namespaces(obj.get("spec"), "spec", ""):
-        is_listed = any(map(_without_indices(path).startswith, listed))
-        if value in namespaces and not is_listed and reported < REFERENCES_MAX:
-            reported += 1
-            detail = (
-                f'{path} is "{value}", the name of a namespace of this virtual cluster, and is not '
-                "rewritten: if it refers to that namespace, add the path to namespaceReferences"
-            )
-            yield Notice(NoticeCode.REFERENCE_NOT_REWRITTEN, detail)
+    listed = tuple(_without_indices(row.path) for row in rows)
+    unlisted = (
+        (path, value)
+        for path, value in _named_namespaces(obj.get("spec"), "spec", "")
+        if value in namespaces and not _without_indices(path).startswith(listed)
+    )
+    for path, value in islice(unlisted, REFERENCES_MAX):
+        detail = (
+            f'{path} is "{value}", the name of a namespace of this virtual cluster, and is not '
+            "rewritten: if it refers to that namespace, add the path to namespaceReferences"
+        )
+        yield Notice(NoticeCode.REFERENCE_NOT_REWRITTEN, detail)
 
 
 def _named_namespaces(value: Any, path: str, key: str) -> Iterator[tuple[str, str]]:

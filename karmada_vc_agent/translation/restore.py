@@ -39,7 +39,11 @@ _NAME_IN_TEXT = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
 
 
 def restore(obj: Object, context: TranslationContext) -> Object:
-    """Return a host object, which is not modified, as its virtual cluster sees it."""
+    """Return a host object, which is not modified, as its virtual cluster sees it.
+
+    Names are mapped back by claim, by what translate() recorded on the object, or by computation.
+    Injected fields (node selector, tolerations, node affinity) stay; dropped fields are lost.
+    """
     obj = copy_object(obj)
     Restorer(context).restore(obj, gvk_of(obj))
     return obj
@@ -164,10 +168,8 @@ def restored_parts(
     rows = kind_policy.references_of(gvk.group_kind, settings.namespace_references)
     paths = [row.path for row in rows]
     for where, is_selector_only in kind_policy.pod_spec_paths(gvk, settings.pod_templates):
-        paths += (
-            f"{where}.{row.path}"
-            for row in (kind_policy.AFFINITY if is_selector_only else kind_policy.IN_POD_SPECS)
-        )
+        inside = kind_policy.AFFINITY if is_selector_only else kind_policy.IN_POD_SPECS
+        paths += [f"{where}.{row.path}" for row in inside]
     for path in (*_METADATA, *more, *paths):
         _add(below, path.split("."))
     return below
@@ -226,9 +228,8 @@ def _keep_tolerations(obj: Object, live: Object, context: TranslationContext) ->
     gvk = gvk_of(obj)
     if not kind_policy.have_fixed_pods(gvk):
         return
-    for desired, current in zip(
-        kind_policy.pod_specs(obj, gvk), kind_policy.pod_specs(live, gvk), strict=False
-    ):
+    pairs = zip(kind_policy.pod_specs(obj, gvk), kind_policy.pod_specs(live, gvk), strict=False)
+    for desired, current in pairs:
         placement.keep_tolerations(desired.spec, current.spec, context.node_taints)
 
 

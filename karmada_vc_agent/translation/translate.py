@@ -36,8 +36,10 @@ from karmada_vc_agent.translation.own_steps import own_steps
 from karmada_vc_agent.translation.references import rewrite_references, unknown_references
 
 _KEPT = (
-    *(vocabulary.MANAGED_LABEL, vocabulary.MANAGED_LABELS_ANNOTATION),
-    *(vocabulary.MANAGED_ANNOTATIONS_ANNOTATION, vocabulary.CONFLICT_RESOLUTION_ANNOTATION),
+    vocabulary.MANAGED_LABEL,
+    vocabulary.MANAGED_LABELS_ANNOTATION,
+    vocabulary.MANAGED_ANNOTATIONS_ANNOTATION,
+    vocabulary.CONFLICT_RESOLUTION_ANNOTATION,
 )
 
 
@@ -82,7 +84,8 @@ def malformed_frame(manifest: Any) -> str | None:
             return f"{field} is not set"
     metadata = manifest.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("name"):
-        return f"metadata{'.name' if isinstance(metadata, dict) else ''} is not set"
+        missing = "metadata.name" if isinstance(metadata, dict) else "metadata"
+        return f"{missing} is not set"
     for field in ("name", "namespace"):
         name = metadata.get(field) or "x"
         is_text = isinstance(name, str) and name.isprintable()

@@ -6,6 +6,8 @@ its objects on the host, a retry. So each Work has one writer, and one report.
     read    the Work, its Cluster, the live objects
     decide  translate each manifest, plan its write
     write   the host objects; then report one status with Dispatching, Applied, manifestStatuses
+
+Of an applied manifest only the result is kept: neither its translation nor its object, for memory.
 """
 
 import logging
@@ -82,9 +84,8 @@ class WorkStatuses:
             return
         key = works.key_of_work(work)
         before = self.with_reported_status(work).get("status")  # what is not written yet, as well
-        status = works.compose_work_status(
-            before, conditions, entries, works.manifests_of(work), self.now()
-        )
+        manifests = works.manifests_of(work)
+        status = works.compose_work_status(before, conditions, entries, manifests, self.now())
         kept = self.kept(key[0], uid_of(work), status)
         status = works.without_reflected(status) if kept is None else kept
         if status != (before or {}):
@@ -131,9 +132,8 @@ class WorkStatuses:
         async def write(current: Object | None) -> None:
             if current is None or _identity(current) != _identity(work):
                 return  # the watch will report another Work, or a deletion
-            status = works.reported_over(
-                current.get("status"), reported, works.manifests_of(current)
-            )
+            manifests = works.manifests_of(current)
+            status = works.reported_over(current.get("status"), reported, manifests)
             if status == (current.get("status") or {}):
                 return
             with suppress(NotFoundError):  # the Work is deleted; the watch will report it
@@ -151,7 +151,6 @@ class WorkStatuses:
     def _wrote(self, answer: Object) -> None:
         key = works.key_of_work(answer)
         self.held_changes.saw(key, answer)
-        answer["metadata"].pop("managedFields", None)
         self._keep(answer, Store.observe)
         stored = self.works.get(*key)
         if stored is not None and not is_echo(stored, answer):
@@ -214,6 +213,7 @@ class ExecutionController:
     bounds: WorkBounds
     large_slots: FairSlots
     measure: Callable[[str, float], None]
+    """Called after each sync with success or error, and its seconds."""
 
     async def reconcile(self, key: WorkKey) -> Requeue | None:
         """Align host and status with one Work; return what it waits for if it is refused."""
@@ -252,9 +252,8 @@ class ExecutionController:
             self.statuses.forget(key)
             await self.finalizer.finalise(vc, work)
             self.memory.forget(key)
-            self.manifests.forget_work(
-                works.id_of_work(work)
-            )  # another one may have its name already
+            # Another one may have its name already.
+            self.manifests.forget_work(works.id_of_work(work))
         elif _is_suspended(vc, work):
             await self._suspend(vc, work)
         elif self.clusters.is_ready(vc.name):
@@ -373,13 +372,11 @@ class ExecutionController:
             self.events.sync_failed(work, vc.name, text)
             is_idle = self.finalizer.is_due(vc.name, work) or _is_suspended(vc, work)
             if not is_idle and (whole := await self.statuses.whole(work)) is not None:
-                self.statuses.report(
-                    whole, [works.applied(len(works.manifests_of(whole)), [text])], []
-                )
+                condition = works.applied(len(works.manifests_of(whole)), [text])
+                self.statuses.report(whole, [condition], [])
         except Exception:  # noqa: BLE001 - the first bug is the one to report
-            _log.debug(
-                "Failing to report a bug", exc_info=True, extra={"work": works.id_of_work(work)}
-            )
+            extra = {"work": works.id_of_work(work)}
+            _log.debug("Failing to report a bug", exc_info=True, extra=extra)
 
     async def _refuse(self, vc: VirtualCluster, work: Object, refusal: Refusal) -> None:
         """Report that a Work over a bound is not applied; what it created stays."""

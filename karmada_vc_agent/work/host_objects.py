@@ -85,7 +85,8 @@ async def write_binding(
     """Write an object of any kind, with an empty role meanwhile if it binds a missing one (ADR 24).
 
     Works have no order, and a server refuses a binding to a missing role to who may not `bind`.
-    allow: in profile Strict. Raises KubeError, RetryError if the role grants too much.
+    as_user: "" = the agent itself. allow: in profile Strict. Raises KubeError, RetryError if the
+    role grants too much.
     """
     role = _stand_in(obj)
     if role is None:
@@ -103,9 +104,8 @@ async def write_binding(
     except NotFoundError as error:
         # kube-apiserver 1.34.4 says `rolebindings… "<name of the role>" not found`.
         name, missing = role["metadata"]["name"], error
-        if name.startswith(_RESERVED) or f'.{vocabulary.RBAC_GROUP} "{name}" not found' not in str(
-            error
-        ):
+        text = f'.{vocabulary.RBAC_GROUP} "{name}" not found'
+        if name.startswith(_RESERVED) or text not in str(error):
             raise
     try:
         made = await host.create(collection, role, user)
@@ -281,7 +281,7 @@ class PlacementKeeper(Protocol):
     async def settle(
         self, resource: Resource, checked: Object, live: Object, as_user: str
     ) -> tuple[Object, bool]:
-        """Return what to write of a checked object, and whether it keeps its placement."""
+        """Return what to write, and whether it keeps the live placement. Raises KubeError."""
 
     def gone(self, desired: Object) -> None:
         """Take note of an object that is removed or released."""

@@ -283,7 +283,7 @@ class Manifests:
         return live if annotations_of(live or {}).get(WORK_ANNOTATION) == target.work else None
 
     async def remove(self, item: WorkManifest, *, preserve: bool) -> Failure | None:
-        """Delete what a manifest created, or release it. Raises UnreachableError."""
+        """Delete or release what a manifest created; return why not. Raises UnreachableError."""
         self._depending_on_claims.pop(item.work, None)
         try:
             target = await self._target_on_host(item)

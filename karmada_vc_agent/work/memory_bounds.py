@@ -154,12 +154,16 @@ class BoundedWorks:
         """Return name -> uid of all Works, admitted or not."""
         return {name: entry.uid for name, entry in self._entries.items()}
 
-    def measured(self, name: str, *version: str | int) -> Measure | None:
-        """Return the measure of a Work; version: None if it is of another uid and generation."""
+    def measure_of(self, name: str) -> Measure | None:
+        """Return the measure of a Work."""
         entry = self._entries.get(name)
-        if entry is None or (version and (version != entry[1:3] or not entry.generation)):
-            return None
-        return entry.measure
+        return entry.measure if entry is not None else None
+
+    def measured(self, name: str, uid: str, generation: int) -> Measure | None:
+        """Return the measure of a Work if it is recorded for this uid and generation."""
+        entry = self._entries.get(name)
+        is_same = entry is not None and (entry.uid, entry.generation) == (uid, generation)
+        return entry.measure if entry is not None and is_same and generation else None
 
     def put(
         self, name: str, created: str, uid: str, generation: int, measure: Measure
@@ -190,12 +194,8 @@ class BoundedWorks:
             return virtual_cluster.MANIFESTS_BOUND
         if entry.rank < self._cut:
             return ""
-        count = bisect_left(self._line, self._cut)
-        return (
-            virtual_cluster.WORKS_BOUND
-            if 0 < self.bounds.works <= count
-            else virtual_cluster.BYTES_BOUND
-        )
+        is_full = 0 < self.bounds.works <= bisect_left(self._line, self._cut)
+        return virtual_cluster.WORKS_BOUND if is_full else virtual_cluster.BYTES_BOUND
 
     def met(self) -> list[str]:
         """Return the bounds that are exceeded now."""
@@ -362,7 +362,7 @@ class WorkBounds:
         """Return what the manifests of a Work hold in memory."""
         cluster, name = key_of_work(work)
         line = self._lines.get(cluster)
-        measured = line.measured(name) if line is not None else None
+        measured = line.measure_of(name) if line is not None else None
         return bytes_of(manifests_of(work)) if measured is None else measured.byte_count
 
     def refusal_of(self, cluster: str, manifest: Object) -> Refusal | None:
@@ -385,7 +385,7 @@ class WorkBounds:
 
     def _moved(self, cluster: str, line: BoundedWorks, names: Iterable[str]) -> None:
         for name in names:
-            measured = line.measured(name)
+            measured = line.measure_of(name)
             if measured is not None and line.problem(name):
                 whole = self._whole.pop((cluster, name), None)
                 if whole is not None:

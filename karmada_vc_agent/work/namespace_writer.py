@@ -83,7 +83,8 @@ NAMESPACES = Resource(NAMESPACE, "namespaces", namespaced=False)
 _GVK = GroupVersionKind(vocabulary.RBAC_GROUP, "v1", "RoleBinding")
 BINDINGS = Resource(_GVK, "rolebindings", namespaced=True, verbs=frozenset(("list", "watch")))
 _PROOFS = (
-    *(("delete", "", "configmaps"), ("get", "", "secrets")),
+    ("delete", "", "configmaps"),
+    ("get", "", "secrets"),
     ("create", vocabulary.RBAC_GROUP, "rolebindings"),
 )
 """Verb, group and resource of rights that only the agent's role in a namespace grants."""
@@ -176,9 +177,7 @@ class NamespaceRights:
                     raise
                 await asyncio.sleep(ASK_AGAIN_S)
                 continue
-            store = self.store_of(BINDINGS)
-            if store is not None:
-                store.observe(live)
+            LiveObjects(self.host, self.store_of).observe(BINDINGS, live)
             return live
 
 
@@ -333,40 +332,36 @@ async def end_release(host: ApiClient, live: Object, agent: str, as_user: str = 
             own, each = obj["metadata"]["name"], resource.gvk
             # What is of the claim, not of a Work; it may lack our labels.
             is_converted = each == BINDINGS.gvk and own.startswith(CONVERTED_PREFIX)
-            if is_converted or (
-                own in DEFAULT_KINDS[each] and vocabulary.CLUSTER_LABEL in labels_of(obj)
-            ):
+            is_default = own in DEFAULT_KINDS[each] and vocabulary.CLUSTER_LABEL in labels_of(obj)
+            if is_converted or is_default:
                 with suppress(NotFoundError):
                     await host.delete(resource.path(name, own))
     for binding in own_bindings(agent):
         with suppress(NotFoundError):
             await host.delete(BINDINGS.path(name, binding))
     # The cache may have its identity alone (ADR 63).
-    whole = await host.get(NAMESPACES.path(name=live["metadata"]["name"]))
+    whole = await host.get(NAMESPACES.path(name=name))
     return await _patch(host, live, unclaim(whole), agent, as_user)
 
 
 async def delete_namespace(host: ApiClient, live: Object, agent: str, as_user: str = "") -> None:
     """Delete a claimed namespace. Raises KubeError, ConflictError if it was claimed again."""
+    path = NAMESPACES.path(name=live["metadata"]["name"])
     with suppress(NotFoundError):
         try:
-            await host.delete_same(NAMESPACES.path(name=live["metadata"]["name"]), live, as_user)
+            await host.delete_same(path, live, as_user)
         except ConflictError:
-            if (
-                phase_of(await host.get(NAMESPACES.path(name=live["metadata"]["name"])), agent)
-                is Phase.CLAIMED
-            ):
+            if phase_of(await host.get(path), agent) is Phase.CLAIMED:
                 raise
 
 
 async def _patch(host: ApiClient, live: Object, patch: Object, agent: str, as_user: str) -> Object:
     """Patch a claimed namespace; return it as it is if it was released: policies deny that."""
+    path = NAMESPACES.path(name=live["metadata"]["name"])
     try:
-        return await host.patch_same(
-            NAMESPACES.path(name=live["metadata"]["name"]), live, patch, as_user
-        )
+        return await host.patch_same(path, live, patch, as_user)
     except (ConflictError, ForbiddenError, InvalidError):
-        now = await host.get(NAMESPACES.path(name=live["metadata"]["name"]))
+        now = await host.get(path)
         if phase_of(now, agent) is not Phase.UNCLAIMED:
             raise
         return now
@@ -408,7 +403,10 @@ class NamespaceWriter:
     async def claim(
         self, vc: VirtualCluster, namespace: VirtualNamespace, desired: Object | None = None
     ) -> HostNamespace:
-        """Return the claimed namespace, created or adopted. Raises RefusedError, RetryError."""
+        """Return the claimed host namespace of a virtual one, created or adopted if needed.
+
+        desired: what to create, if a Work contains it. Raises RefusedError, RetryError, KubeError.
+        """
         if self.claims.is_claimed_twice(vc.name, namespace):
             text = "two host namespaces have the claim for this namespace"
             raise _refused(Code.NAMESPACE_CLAIM_CONFLICT, text)
@@ -559,9 +557,8 @@ class NamespaceWriter:
                 return
             with suppress(NotFoundError):
                 if preserve or not is_made_by_agent(live):
-                    self.claims.store.accept(
-                        await begin_release(self.host, live, self.settings.agent_name)
-                    )
+                    marked = await begin_release(self.host, live, self.settings.agent_name)
+                    self.claims.store.accept(marked)
                     await self._end_release(name)
                 else:
                     extra = {"virtual_cluster": vc.name, "namespace": name}

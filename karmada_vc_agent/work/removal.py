@@ -87,6 +87,7 @@ class WorkFinalizer:
     """Finalises Works; remembers which are clean, and whose finalizers the hub keeps from us.
 
     on_rights_lost: called with such a Cluster. enqueue: with Works that an object is left to.
+    on_failure: with a Work, its virtual cluster, and why what it created is not removed.
     """
 
     hub: ApiClient
@@ -201,7 +202,6 @@ class WorkFinalizer:
             # Its host objects are deleted, too: their watch events must not finalise it again.
             store.remove(work)
         else:
-            work["metadata"].pop("managedFields", None)
             store.observe(work)
 
     async def _clean(self, vc: VirtualCluster, work: Object) -> bool:
@@ -412,7 +412,7 @@ class Removal:
     async def step(
         self, vc: VirtualCluster, source: VirtualClusterSource, *, keeps: bool = False
     ) -> str:
-        """Do what can be done now, and return what it waits for; source: loses it at the end."""
+        """Take a step; return what it waits for, "" once `source` has lost it. Raises KubeError."""
         name = vc.name
         if doubt := doubt_of(self.hub.history, self.host.history):
             return f"waiting: {doubt}"

@@ -213,7 +213,7 @@ class WindowGate:
         return target
 
     async def closed_for(self, target: Target, *, is_dispatched: bool) -> WindowState | None:  # noqa: ARG002
-        """Return the window that a manifest waits for; None if it may be applied now."""
+        """Return the window that a manifest waits for, None = none now. Raises KubeError."""
         return None
 
     def note(self, item: WorkManifest) -> None:
@@ -338,13 +338,12 @@ class WorkEvents:
 
     def reflected(self, work: Object, manifest: Object, error: str | None) -> None:
         """Report the result of reflecting the status of an object."""
-        names = "ReflectStatus", "Reflect status for", "succeed"
-        self._status(work, manifest, error, *names)
+        self._status(work, manifest, error, "ReflectStatus", "Reflect status for", "succeed")
 
     def interpreted(self, work: Object, manifest: Object, health: str, error: str | None) -> None:
         """Report the health of an object; health is Healthy or Unhealthy."""
-        names = "InterpretHealth", "Interpret health of", f"as {health.lower()}"
-        self._status(work, manifest, error, *names)
+        result = f"as {health.lower()}"
+        self._status(work, manifest, error, "InterpretHealth", "Interpret health of", result)
 
     def _status(
         self, work: Object, manifest: Object, error: str | None, reason: str, what: str, result: str
@@ -452,7 +451,7 @@ class WorkOutcome:
     results: list[tuple[Object, Done, WindowState | None]] = field(default_factory=list)
     entries: list[ManifestStatus] = field(default_factory=list)
     unreadable: str = ""
-    unreadable_for: set[Hashable | None] = field(default_factory=set)
+    unreadable_for: set[Dependency | None] = field(default_factory=set)
 
     def reflected(self, reflection: Reflection | None) -> None:
         """Add the reflection of one manifest, None if it has none."""
@@ -480,10 +479,10 @@ class WorkOutcome:
 
     def retry(self, text: str) -> RetryError:
         """Return the error with which the Work backs off."""
-        failed = [failure.waits_for for failure in self.failures if not failure.is_final]
-        unreadable = [(each,) if each is not None else () for each in self.unreadable_for]
-        shared = dict.fromkeys(each for waits_for in (*failed, *unreadable) for each in waits_for)
-        return RetryError(text, shared, is_own=() in (*failed, *unreadable))
+        waits = [failure.waits_for for failure in self.failures if not failure.is_final]
+        waits += [(each,) if each is not None else () for each in self.unreadable_for]
+        shared = dict.fromkeys(each for waits_for in waits for each in waits_for)
+        return RetryError(text, shared, is_own=() in waits)
 
     @property
     def is_as_it_was(self) -> bool:

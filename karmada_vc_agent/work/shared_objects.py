@@ -41,7 +41,7 @@ from karmada_vc_agent.work.rules.apply_plan import (
 
 @dataclass(eq=False)
 class SharedObjects:
-    """Joins and leaves shared objects; enqueue: called with the Works to sync again."""
+    """Joins and leaves shared objects; enqueue: gets `<execution namespace>/<work>` to sync."""
 
     host: ApiClient
     store_of: StoreOf
@@ -77,7 +77,10 @@ class SharedObjects:
         check: Check,
         as_user: str = "",
     ) -> Applied:
-        """Join an object, or change it if all its owners agree. Raises RefusedError, RetryError."""
+        """Join an object, or change it if all its owners agree.
+
+        Raises KubeError, InterpretationError, RetryError, RefusedError, also as `check`.
+        """
         self._users[_key(desired)].add(work)
         name = desired["metadata"]["name"]
 
@@ -264,7 +267,7 @@ class SharedNames:
         self._in_flight: Counter[tuple[str, str]] = Counter()
 
     async def wait_listed(self, obj: Object) -> None:
-        """Wait until all users of its names are listed: a restart must not give one away."""
+        """Wait for all users of its names: a restart must not give one away. Raises RetryError."""
         if not self.refuses(labels_of(obj)[CLUSTER_LABEL]) or not shared_names(obj):
             return
         kinds = self.discovery.served.by_kind.items()

@@ -230,9 +230,8 @@ class AffectedWorks:
     depending_on_claims: Callable[[str], Iterable[str]]
 
     def by_id(self, work: str) -> list[WorkKey]:
-        """Return the key of `<execution namespace>/<name>`, None if its cluster is not served."""
-        namespace, _, name = work.partition("/")
-        cluster = vocabulary.cluster_of_execution_namespace(namespace) or ""
+        """Return the key of `<execution namespace>/<name>`; none if its cluster is not served."""
+        cluster, name = vocabulary.cluster_of_work(work), work.partition("/")[2]
         return [(cluster, name)] if cluster in self.virtual_clusters else []
 
     def of_clusters(self, clusters: Iterable[str]) -> Iterator[WorkKey]:
@@ -260,7 +259,7 @@ class AffectedWorks:
 
     def by_namespace(self, old: Object | None, new: Object | None) -> Iterator[WorkKey]:
         """Yield the Works affected by a change of the claim on a host namespace."""
-        for claim in _changed_claims(old, new):
+        for claim in changed_claims(old, new):
             if claim.cluster in self.virtual_clusters:
                 # Its Work, if there is one, takes over a namespace that was claimed on demand.
                 yield claim.cluster, vocabulary.work_name("Namespace", claim.namespace, "")
@@ -268,7 +267,8 @@ class AffectedWorks:
                     yield from self.by_id(work)
 
 
-def _changed_claims(old: Object | None, new: Object | None) -> Iterable[Claim]:
+def changed_claims(old: Object | None, new: Object | None) -> Iterable[Claim]:
+    """Return the claims of a host namespace, old and new, if they differ."""
     before, after = (virtual_clusters.claim_of(obj) if obj else None for obj in (old, new))
     return virtual_clusters.claims_in(old, new) if before != after else ()
 
@@ -289,7 +289,7 @@ class DependencyChanges:
 
     def namespace(self, old: Object | None, new: Object | None) -> None:
         """Report a host namespace, and the virtual clusters whose claim on it changed."""
-        changed: set[Dependency] = {claim.cluster for claim in _changed_claims(old, new)}
+        changed: set[Dependency] = {claim.cluster for claim in changed_claims(old, new)}
         before, after = (each and (labels_of(each), annotations_of(each)) for each in (old, new))
         if before != after:
             changed.add((text_at(new or old, "metadata", "name"),))
@@ -306,11 +306,13 @@ class DependencyChanges:
         before = self._scopes
         self._scopes = {gvk: resource.namespaced for gvk, resource in served.by_kind.items()}
         kinds = [gvk for gvk, scope in self._scopes.items() if before.get(gvk) != scope]
-        of_all = not before or virtual_clusters.NODE_GROUP in kinds
-        self.emit({*map(kind_dependency, kinds), *(self.virtual_clusters if of_all else ())})
+        changed = set(map(kind_dependency, kinds))
+        if not before or virtual_clusters.NODE_GROUP in kinds:
+            changed.update(self.virtual_clusters)
+        self.emit(changed)
 
     def own_object(self, old: Object | None, new: Object | None) -> None:
-        """Report which names an object released, and its kind once it is deleted."""
+        """Report the names an object released, and once deleted its kind, for which a CRD waits."""
         if old is None:
             return
         released = shared_names(old).keys() - shared_names(new or {}).keys()

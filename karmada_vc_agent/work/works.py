@@ -150,7 +150,7 @@ def manifest_status(
 
 
 def ordinals(manifests: Sequence[Object]) -> list[int]:
-    """Return the index of the first manifest for the same object, as Karmada reads (6.1)."""
+    """Return for each manifest the index of the first for its object; Karmada reads that (6.1)."""
     paths = (("apiVersion",), ("kind",), ("metadata", "namespace"), ("metadata", "name"))
     first: dict[str, int] = {}
     # Malformed ones are not hashable.
@@ -349,16 +349,17 @@ _KEPT_METADATA = (
 
 
 def trim(work: Object, measure: Measure, namespaces_at_most: int | None = None) -> None:
-    """Reduce a Work, in place, to its identity and some or all namespaces; never write it then."""
+    """Reduce a Work, in place, to its identity and the namespaces it uses; never write it then.
+
+    namespaces_at_most: None for one that is stored already, whose index has all of them.
+    """
     if is_trimmed(work):
         return
     metadata, spec = work["metadata"], work.get("spec")
     namespaces = sorted(namespaces_used(work))[:namespaces_at_most]
+    labels = {key: text for key, text in labels_of(work).items() if vocabulary.is_karmada_key(key)}
     work["metadata"] = {key: metadata[key] for key in _KEPT_METADATA if key in metadata}
-    labels = labels_of({"metadata": metadata})
-    work["metadata"]["labels"] = {
-        k: text for k, text in labels.items() if vocabulary.is_karmada_key(k)
-    }
+    work["metadata"]["labels"] = labels
     flags = {k: v for k, v in spec.items() if v is True} if isinstance(spec, dict) else {}
     manifests = [{"metadata": {"namespace": namespace}} for namespace in namespaces]
     work["spec"] = {**flags, "workload": {"manifests": manifests, _TRIMMED: measure}}
@@ -382,15 +383,12 @@ class Works:
 
     def get(self, cluster: str, name: str) -> Object | None:
         """Return one Work."""
-        store = self._stores.get(cluster)
-        return (
-            store.get(vocabulary.execution_namespace(cluster), name) if store is not None else None
-        )
+        store, namespace = self._stores.get(cluster), vocabulary.execution_namespace(cluster)
+        return store.get(namespace, name) if store is not None else None
 
     def by_id(self, work_id: str) -> Object | None:
         """Return the Work `<execution namespace>/<name>`."""
-        namespace, _, name = work_id.partition("/")
-        return self.get(vocabulary.cluster_of_execution_namespace(namespace) or "", name)
+        return self.get(vocabulary.cluster_of_work(work_id), work_id.partition("/")[2])
 
     def store(self, cluster: str) -> Store[Object] | None:
         """Return the store with the Works of a virtual cluster."""
@@ -437,19 +435,20 @@ _NOT_DONE = -1
 """No generation: the Work is new still once the rest of it is applied."""
 
 
+_Outcome = tuple[str, int, tuple[str, ...]]
+"""Uid and generation of a Work when it was synced, and the codes of refusals."""
+
+
 class WorkMemory:
     """How the last sync of each Work ended."""
 
     def __init__(self, scopes: Scopes) -> None:
-        # Its uid and generation then, and the codes of refusals.
-        self._outcomes: dict[WorkKey, tuple[tuple[str, int], tuple[str, ...]]] = scopes.keep_by(
-            itemgetter(0)
-        )
+        self._outcomes: dict[WorkKey, _Outcome] = scopes.keep_by(itemgetter(0))
 
     def note(self, work: Object, codes: tuple[str, ...] = (), *, is_done: bool = True) -> None:
         """Record the result of a sync of a Work; is_done: none of this generation waits."""
         generation = work["metadata"].get("generation") or 0 if is_done else _NOT_DONE
-        self._outcomes[key_of_work(work)] = (uid_of(work), generation), codes
+        self._outcomes[key_of_work(work)] = uid_of(work), generation, codes
 
     def knows(self, key: WorkKey) -> bool:
         """Return whether this process synced a Work of this name."""
@@ -457,13 +456,14 @@ class WorkMemory:
 
     def is_new(self, work: Object) -> bool:
         """Return whether a Work changed since its last sync, or never was synced."""
-        version, _ = self._outcomes.get(key_of_work(work), (None, ()))
-        return version != (uid_of(work), work["metadata"].get("generation") or 0)
+        outcome = self._outcomes.get(key_of_work(work))
+        version = uid_of(work), work["metadata"].get("generation") or 0
+        return outcome is None or outcome[:2] != version
 
     def forget_predecessor(self, work: Object) -> None:
         """Forget another Work of this name, which is deleted."""
-        (uid, _), _ = self._outcomes.get(key_of_work(work), (("", 0), ()))
-        if uid != uid_of(work):
+        outcome = self._outcomes.get(key_of_work(work))
+        if outcome is not None and outcome[0] != uid_of(work):
             self.forget(key_of_work(work))
 
     def forget(self, key: WorkKey) -> None:
@@ -472,7 +472,7 @@ class WorkMemory:
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Return (virtual cluster, code) of each refused manifest."""
-        for (cluster, _), (_, codes) in self._outcomes.items():
+        for (cluster, _), (_, _, codes) in self._outcomes.items():
             for code in codes:
                 yield cluster, code
 
@@ -485,7 +485,7 @@ _IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 
 
 async def put_status(hub: ApiClient, work: Object, status: Object) -> Object:
-    """PUT a status alone, without what the hub rejects; return the Work. Raises KubeError."""
+    """PUT a status, if rejected without reflected ones; return the Work then. Raises KubeError."""
     path = work_path(work["metadata"]["namespace"], work["metadata"]["name"], "status")
     metadata = {key: work["metadata"][key] for key in _IDENTITY if key in work["metadata"]}
     named = {"apiVersion": work["apiVersion"], "kind": work["kind"], "metadata": metadata}
@@ -493,11 +493,8 @@ async def put_status(hub: ApiClient, work: Object, status: Object) -> Object:
         answer = await hub.replace(path, {**named, "status": status}, is_terse=True)
     except (UnwritableError, ApiError) as error:
         is_too_large = isinstance(error, ApiError) and error.status == 413
-        if not (
-            is_too_large
-            or isinstance(error, UnwritableError | InvalidError)
-            or _TOO_LARGE in str(error)
-        ):
+        is_invalid = isinstance(error, UnwritableError | InvalidError)
+        if not (is_too_large or is_invalid or _TOO_LARGE in str(error)):
             raise
         status = without_reflected(status)
         answer = await hub.replace(path, {**named, "status": status}, is_terse=True)
@@ -582,10 +579,8 @@ class Owners:
     def _named(self, cluster: str, obj: Object) -> _ObjectOrigin | None:
         """Return the Work that an object names; a tenant may have written that of another."""
         namespace, _, name = annotations_of(obj).get(vocabulary.WORK_ANNOTATION, "").partition("/")
-        if (
-            namespace != vocabulary.execution_namespace(cluster)
-            or self.works.get(cluster, name) is None
-        ):
+        is_own = namespace == vocabulary.execution_namespace(cluster)
+        if not is_own or self.works.get(cluster, name) is None:
             return None
         recorded = annotations_of(obj).get(NAMES_ANNOTATION, "")
         metadata = {key: obj["metadata"][key] for key in ("namespace", "name")}
@@ -599,9 +594,8 @@ class Owners:
         reference = next((r for r in references if r.get("controller")), None)
         if reference is None:
             return None
-        resource = await self.discovery.find(
-            parse_api_version(reference["apiVersion"], reference["kind"])
-        )
+        kind = parse_api_version(reference["apiVersion"], reference["kind"])
+        resource = await self.discovery.find(kind)
         if resource is None or not resource.namespaced:
             return None
         owner = await self._get(resource, namespace, reference["name"])

@@ -233,7 +233,7 @@ class CertificateController:
             return self._begin_again(request, "it was deleted")
         if certificate := dig(answer, "status", "certificate"):
             chain = base64.b64decode(certificate, validate=True)
-            return await self._keep(stored, chain, request.key)
+            return await self._keep(stored, (chain, request.key))
         if reason := certificates.request_refusal(answer):
             self.renewed.fail("RequestRefused", _REFUSED.format(reason) + _ends(stored[0]))
             return self._begin_again(request, reason)
@@ -252,12 +252,13 @@ class CertificateController:
 
     # --- store --------------------------------------------------------------------------
 
-    async def _keep(self, stored: Sequence[_Stored], chain: bytes, key: bytes) -> Requeue:
-        """Write the issued certificate to every store, then use it; one success is enough."""
+    async def _keep(self, stored: Sequence[_Stored], issued: tuple[bytes, bytes]) -> Requeue:
+        """Write certificate and key to every store, then use them; one success is enough."""
         written: dict[str, bytes] = {}
         problems: list[str] = []
-        for one in filter(lambda one: one.store.is_writable(), stored):
-            issued = chain, key
+        for one in stored:
+            if not one.store.is_writable():
+                continue
             text = kubeconfig.with_client_certificate(
                 one.content, self._path, self._context, issued
             )

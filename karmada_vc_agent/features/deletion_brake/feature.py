@@ -426,11 +426,8 @@ def _connect(parts: Parts) -> None:
     def samples() -> Iterator[Sample]:
         for name in filter(common.stores.clusters.ours, common.virtual_clusters):
             record = brake.recorded_of(name)
-            yield Sample(
-                "virtual_cluster_deletions_held",
-                (name,),
-                record.objects if record is not None else 0,
-            )
+            objects = record.objects if record is not None else 0
+            yield Sample("virtual_cluster_deletions_held", (name,), objects)
 
     common.provide(brake)
     common.metrics.add_source(samples)

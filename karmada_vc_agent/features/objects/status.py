@@ -177,7 +177,8 @@ class StatusWriter:
         is_served = name in self._source and self._source.rival(name) is None
         counts, failing = count_works(self._works.of(name) if is_served else ())
         silent_s = self._contact.silent_s(name)
-        conditions = [registered := self._registered(definition)]
+        registered = self._registered(definition)
+        conditions = [registered]
         if is_served:
             conditions += [
                 self._ready(definition),

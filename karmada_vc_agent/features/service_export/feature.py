@@ -12,7 +12,6 @@ joined by dots; each adds two labels and a finalizer of its own.
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from karmada_vc_agent.cluster.virtual_clusters import claim_of, claims_in
 from karmada_vc_agent.kube.controller import (
     ControllerSpec,
     Enqueues,
@@ -41,6 +40,7 @@ from karmada_vc_agent.runner.common import FEW_WORKERS, cluster_of_key
 from karmada_vc_agent.runner.parts import Feature, Parts
 from karmada_vc_agent.translation.restore import restore
 from karmada_vc_agent.work.rules.server_changes import prune
+from karmada_vc_agent.work.work_watches import changed_claims
 from karmada_vc_agent.work.works import is_applied, is_trimmed, work_path
 
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
@@ -136,9 +136,8 @@ def report_of(
         labels[reporter.namespace_label] = meta["namespace"]
         labels[reporter.name_label] = service
         finalizers += [reporter.finalizer] if reporter.finalizer not in finalizers else []
-    labels[vocabulary.REPORTED_BY_LABEL] = ".".join(
-        dict.fromkeys((*_reporter_names(base), *(reporter.name for reporter in reporters)))
-    )
+    names = [*_reporter_names(base), *(reporter.name for reporter in reporters)]
+    labels[vocabulary.REPORTED_BY_LABEL] = ".".join(dict.fromkeys(names))
     # With the labels of contract 5.2, so that the hub's webhook adds none.
     copied = {**labels_of(endpoint_slice), vocabulary.MANAGED_LABEL: "true"}
     if permanent := labels.get(vocabulary.WORK_PERMANENT_ID_LABEL):
@@ -247,9 +246,7 @@ class EndpointSliceController:
 
     def keys_of_namespace(self, old: Object | None, new: Object | None) -> Iterator[ServiceKey]:
         """Yield all Services of a virtual namespace that was added, moved or deleted."""
-        if old is not None and new is not None and claim_of(old) == claim_of(new):
-            return
-        for claim in claims_in(old, new):
+        for claim in changed_claims(old, new):
             for work in self._works.using_namespace(claim.cluster, claim.namespace):
                 yield from self.keys_of_work(claim.cluster, None, work)
 
@@ -352,7 +349,6 @@ class EndpointSliceController:
 
     def _accept(self, work: Object) -> None:
         """Store a written Work and notify immediately: execution has a condition to write."""
-        work["metadata"].pop("managedFields", None)
         store = self._works.store_of_namespace(work["metadata"]["namespace"])
         if store is not None:
             store.accept(work)

@@ -28,7 +28,7 @@ def is_managed(live: Object) -> bool:
 
 
 def may_replace(desired: Object, live: Object, former: Container[str] = ()) -> bool:
-    """Return whether an update is allowed, by Karmada's and our marks (contract 5.5, trap 23)."""
+    """Return whether an update is allowed: of its own, managed or overwritten (5.5, trap 23)."""
     owner = labels_of(live).get(vocabulary.CLUSTER_LABEL)
     own = labels_of(desired).get(vocabulary.CLUSTER_LABEL)
     if owner and owner != own and owner not in former:

@@ -29,8 +29,16 @@ from karmada_vc_agent.model.quantity import read
 
 _SERVER_METADATA = frozenset(
     (
-        *("uid", "resourceVersion", "generation", "selfLink", "managedFields", "creationTimestamp"),
-        *("deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences", "finalizers"),
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+        "ownerReferences",
+        "finalizers",
     )
 )
 _JOB_SELECTOR_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
@@ -331,7 +339,8 @@ def _with_ports(service: Object, node_ports: Mapping[str, int | None]) -> Object
     for key, port in _ports(service):
         rest = {name: value for name, value in port.items() if name != "nodePort"}
         number = node_ports.get(key)
-        ports.append(rest | ({"nodePort": number} if number else {}) if key in node_ports else port)
+        changed = rest | {"nodePort": number} if number else rest
+        ports.append(changed if key in node_ports else port)
     return put(service, ports, "spec", "ports")
 
 

@@ -332,7 +332,7 @@ def test_a_broadcast_job_keeps_the_labels_of_its_pods() -> None:
 def test_labels_have_no_place_in_a_template_without_metadata() -> None:
     desired = _live(KRUISE, "BroadcastJob", spec={"template": {}})
     live = _live(KRUISE, "BroadcastJob", spec={"template": {"metadata": {"labels": {"a": "b"}}}})
-    with pytest.raises(InterpretationError):
+    with pytest.raises(InterpretationError, match="item assignment"):
         built_in_rules.retain(desired, live)
 
 
