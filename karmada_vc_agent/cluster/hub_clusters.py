@@ -19,7 +19,6 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import TypeVar
 
-import msgspec
 import orjson
 from cachetools import LRUCache
 
@@ -37,6 +36,7 @@ from karmada_vc_agent.model.core import HubShape
 from karmada_vc_agent.model.objects import (
     Object,
     annotations_of,
+    decode_as,
     dig,
     is_map_of_texts,
     maps_at,
@@ -353,7 +353,7 @@ class AgentState:
             await self._create()
             await self.look()
         for key, value in self.values(_CLUSTER_PREFIX).items():
-            if _record(value) is None:
+            if decode_as(ClusterRecord, value) is None:
                 _log.warning(
                     "Ignoring an unreadable record; it is written again",
                     extra={**self._extra, "key": one_line(_CLUSTER_PREFIX + key)},
@@ -403,11 +403,11 @@ class AgentState:
 
     def clusters(self) -> dict[str, ClusterRecord]:
         """Return all records by virtual cluster, also of those no longer in the settings."""
-        records = {name: _record(value) for name, value in self.values(_CLUSTER_PREFIX).items()}
-        return {name: record for name, record in records.items() if record is not None}
+        names = self.values(_CLUSTER_PREFIX)
+        return {name: record for name in names if (record := self.cluster(name)) is not None}
 
     def cluster(self, name: str) -> ClusterRecord | None:
-        return _record(self._values.get(_CLUSTER_PREFIX + name, ""))
+        return decode_as(ClusterRecord, self._values.get(_CLUSTER_PREFIX + name, ""))
 
     async def remember(self, name: str, record: ClusterRecord) -> None:
         """Store a record; sends no request if it is unchanged."""
@@ -484,11 +484,3 @@ class AgentState:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {}}
         with suppress(AlreadyExistsError):
             await self._client.create(self._collection, body)
-
-
-def _record(value: str) -> ClusterRecord | None:
-    """Return a record; None if malformed, as if it did not exist."""
-    try:
-        return msgspec.json.decode(value, type=ClusterRecord)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
