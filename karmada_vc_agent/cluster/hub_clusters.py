@@ -352,8 +352,8 @@ class AgentState:
         except NotFoundError:
             await self._create()
             await self.look()
-        for key, value in self.values(_CLUSTER_PREFIX).items():
-            if decode_as(ClusterRecord, value) is None:
+        for key in self.values(_CLUSTER_PREFIX):
+            if self.cluster(key) is None:
                 _log.warning(
                     "Ignoring an unreadable record; it is written again",
                     extra={**self._extra, "key": one_line(_CLUSTER_PREFIX + key)},
