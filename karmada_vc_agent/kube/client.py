@@ -368,7 +368,8 @@ class ApiClient:
                 yield line
 
     async def _watch(self, path: str, query: Query) -> AsyncGenerator[bytes, None]:
-        started, code, has_begun, url = time.monotonic(), "<error>", False, self._url(path)
+        started, url = time.monotonic(), self._url(path)
+        code, has_begun = "<error>", False
         self.instrument.watched(path)
         query = {**query, "watch": "true"}
         if self._watch_slots.are_scarce:
@@ -437,7 +438,8 @@ class ApiClient:
         is_connecting = isinstance(error, aiohttp.ConnectionTimeoutError)
         is_silent = isinstance(error, TimeoutError) and not is_connecting
         lost = errors.CutOffError if is_begun or is_silent else errors.UnreachableError
-        lost = type(error) if isinstance(error, errors.UnreachableError) else lost
+        if isinstance(error, errors.UnreachableError):
+            lost = type(error)
         return lost(f"{self.name} {self.credentials.server}: {reason}")
 
     def _explained(

@@ -125,6 +125,10 @@ class Discovery:
         """Return the resource of a kind; refresh for one that is unknown or in doubt."""
         if gvk not in self.served.by_kind or gvk in self._doubted:
             await self.refresh(self._unknown_for_s)
+        return self.cached(gvk)
+
+    def cached(self, gvk: GroupVersionKind) -> Resource | None:
+        """Return the resource of a kind as last read: without a request."""
         return self.served.by_kind.get(gvk)
 
     async def find_any(self, gvk: GroupVersionKind) -> Resource | None:

@@ -232,10 +232,18 @@ def _reflector(
     *,
     rests: bool = False,
 ) -> Reflector[Object]:
-    path, is_direct = resource.path(namespace), is_built_in(resource.gvk.group)
-    absent = partial(is_absent, client, path)
-    where = (client, path, store.codec, store, query)
-    return Reflector(*where, FORBIDDEN_S, absent, is_direct=is_direct, rests=rests)
+    path = resource.path(namespace)
+    return Reflector(
+        client,
+        path,
+        store.codec,
+        store,
+        query,
+        FORBIDDEN_S,
+        partial(is_absent, client, path),
+        is_direct=is_built_in(resource.gvk.group),
+        rests=rests,
+    )
 
 
 def namespaced_reflector(
@@ -256,8 +264,9 @@ def namespaced_reflector(
     def namespace_of(obj: Object) -> str:
         return str(obj["metadata"].get("namespace") or "")
 
-    parts = (scope.namespaces, reflector_of, namespace_of)
-    reflector = PartedReflector(resource.path(), store, *parts, supervisor)
+    reflector = PartedReflector(
+        resource.path(), store, scope.namespaces, reflector_of, namespace_of, supervisor
+    )
     scope.followers.add(reflector)
     return reflector
 

@@ -107,7 +107,7 @@ class TranslationContexts:
             return addresses.is_foreign(address, vc.name) or settings.is_of_host(address)
 
         def is_namespaced(gvk: GroupVersionKind) -> bool | None:
-            resource = self.discovery.served.by_kind.get(gvk)
+            resource = self.discovery.cached(gvk)
             return resource.namespaced if resource is not None else None
 
         return context.TranslationContext(
@@ -130,11 +130,9 @@ class TranslationContexts:
     ) -> Mapping[virtual_cluster.VirtualNamespace, virtual_cluster.HostNamespace]:
         """Return the claims of a virtual cluster, and those that it is about to take over."""
         own, former = self.claims.of(cluster), former_names(self.virtual_clusters, cluster)
-        return (
-            virtual_cluster.ClaimedNamespaces({**self.claims.left_by(former), **own})
-            if former
-            else own
-        )
+        if not former:
+            return own
+        return virtual_cluster.ClaimedNamespaces({**self.claims.left_by(former), **own})
 
     def _most_rules(self) -> tuple[Object, ...]:
         """Return what RBAC rules may grant at most; computed again when the host serves others."""
@@ -309,10 +307,7 @@ class Stores:
             node_codec, {host_objects.ADDRESS_INDEX: host_objects.addresses_of}
         )
         self.pods: Store[Pod] = Store(pod_codec, host_objects.pod_indexes())
-        self.kept = KeptObjects(
-            vcs,
-            lambda namespace: self.claims.cluster_on(namespace),  # noqa: PLW0108 - made below
-        )
+        self.kept = KeptObjects(vcs, self._cluster_on)
         self.namespaces: Store[Object] = Store(self.kept, HOST_OBJECT_INDEXES)
         clusters = hub_clusters.cluster_store()
         agent = hub_clusters.agent_id(config.agent_namespace, config.agent_name)
@@ -341,6 +336,9 @@ class Stores:
             self.clusters.has_listed = named.has_listed
             self.of_hub = named
         self.reflectors: tuple[AnyReflector, ...] = (self.of_hub, *self.of_host)
+
+    def _cluster_on(self, namespace: str) -> str:
+        return self.claims.cluster_on(namespace)
 
 
 T = TypeVar("T")

@@ -410,15 +410,16 @@ class ClusterConditions(Conditions):
     def _evaluated(
         self, kind: ConditionType, cluster: str, before: Condition | None, condition: Condition
     ) -> None:
-        is_normal = kind.is_normal(condition)
-        (self._abnormal[cluster].discard if is_normal else self._abnormal[cluster].add)(kind.name)
         about = (kind.name, "" if kind.for_all else cluster)
         extra = {"virtual_cluster": cluster, "condition": kind.name, "text": condition["message"]}
-        if is_normal:
+        if kind.is_normal(condition):
+            self._abnormal[cluster].discard(kind.name)
             if self._once.ended(about):
                 _log.info("Condition is normal again", extra=extra)
-        elif kind.warning:
-            self._once.warning(kind.warning, about=about, reason=condition["reason"], **extra)
+        else:
+            self._abnormal[cluster].add(kind.name)
+            if kind.warning:
+                self._once.warning(kind.warning, about=about, reason=condition["reason"], **extra)
         if kind.has_event and kind.is_news(before, condition):
             self._report(cluster, kind, condition)
 

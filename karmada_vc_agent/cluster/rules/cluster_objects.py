@@ -132,11 +132,9 @@ def _grade(minimums: dict[str, list[int]], node: Node, pods: list[Pod]) -> int:
 
     def available(name: str) -> int:
         offered = quantity.read(allocatable.get(name) or "")
-        return (
-            0
-            if offered is None
-            else offered.nano - quantity.of_unit(name, requested.get(name, 0)).nano
-        )
+        if offered is None:
+            return 0
+        return offered.nano - quantity.of_unit(name, requested.get(name, 0)).nano
 
     return min(bisect_right(steps, available(name)) - 1 for name, steps in minimums.items())
 

@@ -145,8 +145,15 @@ LARGEST_OBJECT = 2 * 2**20
 """Bytes of JSON; API servers store no object of twice that, and it must fit beside others."""
 
 _METADATA = (
-    *("name", "namespace", "uid", "generation", "creationTimestamp"),
-    *("labels", "annotations", "finalizers", "ownerReferences"),
+    "name",
+    "namespace",
+    "uid",
+    "generation",
+    "creationTimestamp",
+    "labels",
+    "annotations",
+    "finalizers",
+    "ownerReferences",
 )
 _CONTENT = ("apiVersion", "kind", "spec", "target", "customizations", "webhooks")
 
