@@ -242,17 +242,16 @@ def removal_of(parts: Parts) -> Removal:
 
 
 _ROWS = user_text.load_yaml(Path(__file__).with_name("conditions.yaml").read_bytes())
-(
-    NODE_OVERLAP,
-    NODES_MISSING,
-    RIGHTS_GRANTED,
-    CREDENTIAL_RENEWED,
-    LEASE_NAMESPACE_EXISTS,
-    OBJECTS_ORPHANED,
-) = (
-    ConditionType(name, **{**row, "on_object": Shown[row.get("on_object", "NEVER")]})
+_TYPES = {
+    name: ConditionType(name, **{**row, "on_object": Shown[row.get("on_object", "NEVER")]})
     for name, row in _ROWS.items()
-)
+}
+NODE_OVERLAP = _TYPES["NodeOverlap"]
+NODES_MISSING = _TYPES["NodesMissing"]
+RIGHTS_GRANTED = _TYPES["RightsGranted"]
+CREDENTIAL_RENEWED = _TYPES["CredentialRenewed"]
+LEASE_NAMESPACE_EXISTS = _TYPES["LeaseNamespaceExists"]
+OBJECTS_ORPHANED = _TYPES["ObjectsOrphaned"]
 
 
 def node_overlap(overlaps: Sequence[tuple[str, str]]) -> Condition:
