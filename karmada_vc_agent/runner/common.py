@@ -2,8 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -83,7 +84,11 @@ def translation_settings(config: AgentConfig) -> context.TranslationSettings:
 
 @dataclass(eq=False)
 class TranslationContexts:
-    """Gathers the TranslationContext of a virtual cluster, or of a Work, by its id."""
+    """Gathers the TranslationContext of a virtual cluster, or of a Work, by its id.
+
+    is_of_cluster: whether a Work was made for the Cluster itself. bound_to: namespace of the
+    binding of a Work. store_of_groups: returns the store of NodeGroups, by their resource.
+    """
 
     settings: context.TranslationSettings
     membership: Membership
@@ -92,7 +97,7 @@ class TranslationContexts:
     is_of_cluster: Callable[[str, str], bool]
     bound_to: Callable[[str], str | None]
     discovery: Discovery
-    nodes_of_group: Callable[[str], Collection[str] | None]
+    store_of_groups: Callable[[Resource], Store[Object] | None]
     on_new_kinds: Callable[[], object]
     virtual_clusters: Mapping[str, VirtualCluster]
 
@@ -119,7 +124,9 @@ class TranslationContexts:
             bound_to=self.bound_to(work),
             is_of_cluster=self.is_of_cluster(vc.name, work),
             admin_rules=self._most_rules(),
-            nodes_of_group=self.nodes_of_group,
+            nodes_of_group=partial(
+                membership.nodes_of_group, self.discovery.cached, self.store_of_groups
+            ),
             node_taints=membership.taints_of(vc.name),
             is_of_host=is_of_host,
             is_namespaced=is_namespaced,

@@ -153,11 +153,7 @@ class WorkParts:
             lambda cluster, work: is_of_cluster(works.by_id(work), clusters.ours(cluster)),
             lambda work: binding_namespace(works.by_id(work)),
             common.discoveries.host,
-            partial(
-                common.stores.membership.nodes_of_group,
-                common.discoveries.host.cached,
-                self.group_informers.store,
-            ),
+            self.group_informers.store,
             signals.admin_rules.emit,
             common.virtual_clusters,
         )

@@ -80,18 +80,9 @@ def resource_list(totals: Totals) -> dict[str, str]:
     return {name: str(quantity.of_unit(name, totals[name])) for name in counted}
 
 
-def in_unit(name: str, raw: Raw) -> int:
-    """Return a quantity in the unit of `Totals`, rounded up; 0 if it is invalid."""
-    try:
-        return quantity.in_unit(name, raw)
-    except ValueError:
-        return 0
-
-
 def _amounts(requests: dict[str, Raw]) -> Iterator[tuple[str, int]]:
-    return (
-        (name, in_unit(name, raw)) for name, raw in requests.items() if quantity.is_counted(name)
-    )
+    counted = (item for item in requests.items() if quantity.is_counted(item[0]))
+    return ((name, quantity.in_unit(name, raw)) for name, raw in counted)
 
 
 def _add(totals: Totals, requests: dict[str, Raw]) -> None:
@@ -127,7 +118,7 @@ def allocatable_modelings(
 def _grade(minimums: dict[str, list[int]], node: Node, pods: list[Pod]) -> int:
     """Return the index of the highest grade whose minimums a node meets, -1 for none."""
     allocatable, requested = node.status.allocatable, sum_requests(pods)
-    if pods and in_unit(PODS, allocatable.get(PODS, "0")) <= requested[PODS]:
+    if pods and quantity.in_unit(PODS, allocatable.get(PODS, "0")) <= requested[PODS]:
         return -1
 
     def available(name: str) -> int:

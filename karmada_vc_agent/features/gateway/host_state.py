@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -120,9 +119,7 @@ class HostState:
             lambda _cluster, _work: False,
             lambda _work: None,
             self.discovery,
-            partial(
-                self.membership.nodes_of_group, self.discovery.cached, self._group_informers.store
-            ),
+            self._group_informers.store,
             lambda: None,
             self.virtual_clusters,
         )
