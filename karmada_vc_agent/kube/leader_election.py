@@ -22,12 +22,7 @@ from datetime import UTC, datetime, timedelta
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Signal
-from karmada_vc_agent.kube.errors import (
-    ConflictError,
-    KubeError,
-    NotFoundError,
-    UnreachableError,
-)
+from karmada_vc_agent.kube.errors import ConflictError, KubeError, NotFoundError, UnreachableError
 from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, uid_of
 

@@ -178,8 +178,7 @@ class WorkParts:
         )
         self.interpreter = Interpreter(self.rules.levels, common.clock.monotonic)
         self.recorder = EventRecorder(
-            common.clients.hub_events,
-            only_warnings=common.config.hub_events == WARNINGS,
+            common.clients.hub_events, only_warnings=common.config.hub_events == WARNINGS
         )
         self.events = WorkEvents(self.recorder)
         common.signals.bound_met.subscribe(self.on_cluster(self.events.bound_met))
