@@ -106,6 +106,7 @@ class HubContact:
         self.changed: Signal[[str]] = Signal()
 
     def accepted(self, name: str, what: str) -> None:
+        """Record that the hub has accepted STATUS or LEASE of a Cluster."""
         before = (self.silent_s(name) is None, self.problem_of(name))
         self._accepted[name, what] = _Accepted(self._clock(), is_any=True)
         if before != (False, self.problem_of(name)):
@@ -200,7 +201,10 @@ def cluster_store() -> Store[Object]:
 
 
 async def find_cluster(hub: ApiClient, name: str) -> Object | None:
-    """Return a Cluster by a list, as a denied get is no absence; None = none. Raises KubeError."""
+    """Return the Cluster of a name, None if the hub lists none. Raises KubeError.
+
+    By a list: `leave` removes the right to get a Cluster by its name, and a denial is no absence.
+    """
     answer = await hub.get(CLUSTERS_PATH, {"fieldSelector": f"{vocabulary.NAME_FIELD}={name}"})
     clusters = maps_at(answer, "items")
     return next((each for each in clusters if each["metadata"]["name"] == name), None)
@@ -270,6 +274,7 @@ class HubClusters:
         return cluster is not None and bool(dig(cluster, "spec", "id") == self.id_of(name))
 
     def conflicting_cluster(self, name: str) -> Object | None:
+        """Return a Cluster that has our name with another id, or our id with another name."""
         own_id, namesake = self.id_of(name), self.store.get("", name)
         if namesake is not None and dig(namesake, "spec", "id") != own_id:
             return namesake

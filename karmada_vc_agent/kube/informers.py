@@ -256,7 +256,10 @@ def namespaced_reflector(
     *,
     are_ours: bool = False,
 ) -> PartedReflector[Object]:
-    """Return what follows one resource. are_ours: a namespace without objects needs no watch."""
+    """Return what follows one resource in the namespaces of a scope.
+
+    are_ours: a namespace without objects is not watched then, for each takes a connection.
+    """
 
     def reflector_of(namespace: str, part: Store[Object]) -> Reflector[Object]:
         return _reflector(client, resource, part, query, namespace, rests=are_ours)

@@ -152,10 +152,7 @@ def new_cluster(
     return {
         "apiVersion": vocabulary.CLUSTER_API,
         "kind": "Cluster",
-        "metadata": {
-            "name": vc.name,
-            **_filled({"annotations": annotations, "labels": labels}),
-        },
+        "metadata": {"name": vc.name, **_filled({"annotations": annotations, "labels": labels})},
         "spec": spec | _filled(fields),
     }
 
@@ -165,12 +162,7 @@ def _filled(fields: Object) -> Object:
 
 
 def cluster_changes(
-    cluster: Object,
-    vc: VirtualCluster,
-    agent: str = "",
-    host: str = "",
-    *,
-    settings_changed: bool,
+    cluster: Object, vc: VirtualCluster, agent: str = "", host: str = "", *, settings_changed: bool
 ) -> Object:
     """Return the merge patch that aligns an existing Cluster with the settings; {} = no change.
 
@@ -235,10 +227,7 @@ COMPLETE_API_ENABLEMENTS = ConditionType(
 
 
 def compose_cluster_status(
-    live_status: Object | None,
-    fields: Mapping[str, Any],
-    conditions: Iterable[Condition],
-    now: str,
+    live_status: Object | None, fields: Mapping[str, Any], conditions: Iterable[Condition], now: str
 ) -> Object:
     """Return the whole status to PUT: the live one overlaid with what was observed.
 
@@ -336,7 +325,11 @@ _RESOURCES = {
 
 
 def cluster_numbers(status: Object) -> dict[str, float]:
-    """Return metric name -> bytes, cores, pods, nodes; what a summary omits is 0 (contract 4.4)."""
+    """Return metric name -> value: bytes, cores, pods, nodes.
+
+    What the status does not report has no value; what a summary omits is 0 (contract 4.4). Source:
+    karmada pkg/metrics/cluster.go, which keeps the last value instead.
+    """
     ready = READY.find(status.get("conditions"))
     numbers = {"cluster_ready_state": float(ready is not None and ready["status"] == "True")}
     nodes = status.get("nodeSummary")
