@@ -408,8 +408,7 @@ class AgentState:
 
     def clusters(self) -> dict[str, ClusterRecord]:
         """Return all records by virtual cluster, also of those no longer in the settings."""
-        names = self.values(_CLUSTER_PREFIX)
-        return {name: record for name in names if (record := self.cluster(name)) is not None}
+        return {n: record for n in self.values(_CLUSTER_PREFIX) if (record := self.cluster(n))}
 
     def cluster(self, name: str) -> ClusterRecord | None:
         return decode_as(ClusterRecord, self._values.get(_CLUSTER_PREFIX + name, ""))
