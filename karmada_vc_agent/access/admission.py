@@ -11,8 +11,6 @@ from dataclasses import dataclass, fields
 from ipaddress import ip_network
 from typing import Any
 
-import msgspec
-
 from karmada_vc_agent.access.templates import cel_list, cel_text, document, fragments, objects
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
 from karmada_vc_agent.model.core import OF_POD
@@ -20,6 +18,7 @@ from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
     annotations_of,
+    decode_as,
     dig,
     gvk_of,
     labels_of,
@@ -122,11 +121,7 @@ class PolicyOwner:
 
 def owner_of(policy: Object) -> PolicyOwner | None:
     """Return the input that a live policy was generated from; None if unreadable."""
-    try:
-        text = annotations_of(policy).get(PARAMETERS_ANNOTATION, "")
-        return msgspec.json.decode(text, type=PolicyOwner)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
+    return decode_as(PolicyOwner, annotations_of(policy).get(PARAMETERS_ANNOTATION, ""))
 
 
 def is_as_wanted(desired: Object, live: Object) -> bool:

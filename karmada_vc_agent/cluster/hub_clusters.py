@@ -19,7 +19,6 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import TypeVar
 
-import msgspec
 import orjson
 from cachetools import LRUCache
 
@@ -37,6 +36,7 @@ from karmada_vc_agent.model.core import HubShape
 from karmada_vc_agent.model.objects import (
     Object,
     annotations_of,
+    decode_as,
     dig,
     is_map_of_texts,
     maps_at,
@@ -106,6 +106,7 @@ class HubContact:
         self.changed: Signal[[str]] = Signal()
 
     def accepted(self, name: str, what: str) -> None:
+        """Record that the hub has accepted STATUS or LEASE of a Cluster."""
         before = (self.silent_s(name) is None, self.problem_of(name))
         self._accepted[name, what] = _Accepted(self._clock(), is_any=True)
         if before != (False, self.problem_of(name)):
@@ -200,7 +201,10 @@ def cluster_store() -> Store[Object]:
 
 
 async def find_cluster(hub: ApiClient, name: str) -> Object | None:
-    """Return a Cluster by a list, as a denied get is no absence; None = none. Raises KubeError."""
+    """Return the Cluster of a name, None if the hub lists none. Raises KubeError.
+
+    By a list: `leave` removes the right to get a Cluster by its name, and a denial is no absence.
+    """
     answer = await hub.get(CLUSTERS_PATH, {"fieldSelector": f"{vocabulary.NAME_FIELD}={name}"})
     clusters = maps_at(answer, "items")
     return next((each for each in clusters if each["metadata"]["name"] == name), None)
@@ -270,6 +274,7 @@ class HubClusters:
         return cluster is not None and bool(dig(cluster, "spec", "id") == self.id_of(name))
 
     def conflicting_cluster(self, name: str) -> Object | None:
+        """Return a Cluster that has our name with another id, or our id with another name."""
         own_id, namesake = self.id_of(name), self.store.get("", name)
         if namesake is not None and dig(namesake, "spec", "id") != own_id:
             return namesake
@@ -352,8 +357,8 @@ class AgentState:
         except NotFoundError:
             await self._create()
             await self.look()
-        for key, value in self.values(_CLUSTER_PREFIX).items():
-            if _record(value) is None:
+        for key in self.values(_CLUSTER_PREFIX):
+            if self.cluster(key) is None:
                 _log.warning(
                     "Ignoring an unreadable record; it is written again",
                     extra={**self._extra, "key": one_line(_CLUSTER_PREFIX + key)},
@@ -403,11 +408,10 @@ class AgentState:
 
     def clusters(self) -> dict[str, ClusterRecord]:
         """Return all records by virtual cluster, also of those no longer in the settings."""
-        records = {name: _record(value) for name, value in self.values(_CLUSTER_PREFIX).items()}
-        return {name: record for name, record in records.items() if record is not None}
+        return {n: record for n in self.values(_CLUSTER_PREFIX) if (record := self.cluster(n))}
 
     def cluster(self, name: str) -> ClusterRecord | None:
-        return _record(self._values.get(_CLUSTER_PREFIX + name, ""))
+        return decode_as(ClusterRecord, self._values.get(_CLUSTER_PREFIX + name, ""))
 
     async def remember(self, name: str, record: ClusterRecord) -> None:
         """Store a record; sends no request if it is unchanged."""
@@ -484,11 +488,3 @@ class AgentState:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {}}
         with suppress(AlreadyExistsError):
             await self._client.create(self._collection, body)
-
-
-def _record(value: str) -> ClusterRecord | None:
-    """Return a record; None if malformed, as if it did not exist."""
-    try:
-        return msgspec.json.decode(value, type=ClusterRecord)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None

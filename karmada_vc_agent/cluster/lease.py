@@ -2,7 +2,7 @@
 
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -55,7 +55,7 @@ class MissingRights:
     """Sorts what is missing by virtual cluster. is_spared: a right at home that none needs."""
 
     lacking: Lacking
-    names: Iterable[str]
+    names: Collection[str]
     claims: Claims
     home: str
     is_spared: Callable[[Need], bool] = lambda _: False
@@ -90,7 +90,7 @@ class MissingRights:
                 return cluster
             kind = need.resource.partition("/")[0]
             is_lease = kind == "leases" and need.namespace == vocabulary.LEASE_NAMESPACE
-            if (kind == "clusters" or is_lease) and need.name in set(self.names):
+            if (kind == "clusters" or is_lease) and need.name in self.names:
                 return need.name
         elif need.namespace:
             is_of_agent = need.namespace == self.home and not self.is_spared(need)

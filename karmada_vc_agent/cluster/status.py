@@ -32,10 +32,7 @@ from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.core import Pod
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, merge_patch, timestamp
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.translation.kind_policy import (
-    ClusterScopedKinds,
-    hidden_from_api_enablements,
-)
+from karmada_vc_agent.translation.kind_policy import ClusterScopedKinds, hidden_from_api_enablements
 
 VERSION_MAX_AGE_S = 60.0
 ENABLEMENTS_KEPT = 64
@@ -200,10 +197,7 @@ NODE_CHANGE_SETTLES_S = 0.2
 
 
 def keys_of_reported(
-    clusters: HubClusters,
-    virtual_clusters: Container[str],
-    old: Object | None,
-    new: Object | None,
+    clusters: HubClusters, virtual_clusters: Container[str], old: Object | None, new: Object | None
 ) -> Iterator[str]:
     """Yield the virtual cluster of one of our Clusters that changed in more than its status."""
     name = new["metadata"]["name"] if new is not None else ""

@@ -8,14 +8,7 @@ first by the creation of its Cluster on the hub, then by name (rewriting-rules 3
 import logging
 import re
 from collections import defaultdict
-from collections.abc import (
-    Callable,
-    Collection,
-    Hashable,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple, TypeVar
 

@@ -47,6 +47,7 @@ def read_certificate(chain: bytes) -> Certificate:
 
 
 def new_request(subject: x509.Name) -> tuple[bytes, bytes]:
+    """Return a new EC key and a signing request for a subject, both in PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     request = x509.CertificateSigningRequestBuilder(subject).sign(key, hashes.SHA256())
     return _pem(key), request.public_bytes(serialization.Encoding.PEM)

@@ -219,7 +219,10 @@ class ApiClient:
     async def server_side_apply(
         self, path: str, obj: Any, manager: str, *, is_dry: bool = False, is_forced: bool = False
     ) -> Object:
-        """Apply. is_forced: take over fields of others, which ConflictError names otherwise."""
+        """PATCH by server-side apply and decode; creates what does not exist.
+
+        is_forced: take over fields that other managers own; otherwise ConflictError names them.
+        """
         query = {"fieldManager": manager, "force": "true" if is_forced else "false"}
         if is_dry:
             query["dryRun"] = "All"
@@ -232,7 +235,11 @@ class ApiClient:
     async def delete_same(
         self, path: str, live: Object, as_user: str = "", *, is_unchanged: bool = False
     ) -> None:
-        """DELETE if uid, or also version, is the same. Raises NotFoundError, ConflictError."""
+        """DELETE an object in the background if its uid is unchanged.
+
+        is_unchanged: and only if its resourceVersion is unchanged, too. Raises NotFoundError if it
+        does not exist, ConflictError if another one has its name.
+        """
         marks = ("uid", "resourceVersion") if is_unchanged else ("uid",)
         options = {
             "kind": "DeleteOptions",
@@ -275,11 +282,7 @@ class ApiClient:
         )
 
     async def read_page(
-        self,
-        path: str,
-        query: Query,
-        accept: str = JSON,
-        most_bytes: int = transport.ANSWER_BYTES,
+        self, path: str, query: Query, accept: str = JSON, most_bytes: int = transport.ANSWER_BYTES
     ) -> bytes:
         """GET one page of a list; after a CutOffError a smaller page may succeed."""
         return await self._call(
@@ -337,10 +340,7 @@ class ApiClient:
         started, code, url = time.monotonic(), "<error>", self._url(request.path)
         try:
             async with lane.session.request(
-                request.method,
-                url,
-                data=content,
-                **self._options(request.query, request.headers),
+                request.method, url, data=content, **self._options(request.query, request.headers)
             ) as response:
                 code = str(response.status)
                 answer = await transport.read_body(response, request.most_bytes)
@@ -368,7 +368,8 @@ class ApiClient:
                 yield line
 
     async def _watch(self, path: str, query: Query) -> AsyncGenerator[bytes, None]:
-        started, code, has_begun, url = time.monotonic(), "<error>", False, self._url(path)
+        started, url = time.monotonic(), self._url(path)
+        code, has_begun = "<error>", False
         self.instrument.watched(path)
         query = {**query, "watch": "true"}
         if self._watch_slots.are_scarce:
@@ -437,7 +438,8 @@ class ApiClient:
         is_connecting = isinstance(error, aiohttp.ConnectionTimeoutError)
         is_silent = isinstance(error, TimeoutError) and not is_connecting
         lost = errors.CutOffError if is_begun or is_silent else errors.UnreachableError
-        lost = type(error) if isinstance(error, errors.UnreachableError) else lost
+        if isinstance(error, errors.UnreachableError):
+            lost = type(error)
         return lost(f"{self.name} {self.credentials.server}: {reason}")
 
     def _explained(

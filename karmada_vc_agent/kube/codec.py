@@ -15,13 +15,7 @@ import orjson
 
 from karmada_vc_agent.kube.errors import UnreadableError
 from karmada_vc_agent.model.core import Shape
-from karmada_vc_agent.model.objects import (
-    WRITABLE_LEVELS,
-    Object,
-    dig,
-    may_be_deeper_than,
-    size_of,
-)
+from karmada_vc_agent.model.objects import WRITABLE_LEVELS, Object, dig, may_be_deeper_than, size_of
 
 READ_LEVELS = 260
 """Deeper values are read as null. Deeper than can be encoded: what was cut is never sent."""
@@ -40,7 +34,7 @@ def is_too_deep(value: Any, text: bytes) -> bool:
 
 
 def decode_json(content: bytes) -> tuple[Any, bool]:
-    """Decode, with null for what is too deep: whether any is. Raises orjson.JSONDecodeError."""
+    """Return JSON with null for what is too deep, and whether any is. Raises JSONDecodeError."""
     try:
         value = orjson.loads(content)
     except orjson.JSONDecodeError:

@@ -125,6 +125,10 @@ class Discovery:
         """Return the resource of a kind; refresh for one that is unknown or in doubt."""
         if gvk not in self.served.by_kind or gvk in self._doubted:
             await self.refresh(self._unknown_for_s)
+        return self.cached(gvk)
+
+    def cached(self, gvk: GroupVersionKind) -> Resource | None:
+        """Return the resource of a kind as last read: without a request."""
         return self.served.by_kind.get(gvk)
 
     async def find_any(self, gvk: GroupVersionKind) -> Resource | None:
@@ -203,7 +207,10 @@ DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 async def is_aggregated(client: ApiClient, resource: Resource) -> bool:
-    """Return whether a kind is in no storage of the API server, by a request. Raises KubeError."""
+    """Return whether an aggregated API server serves a kind, by a request. Raises KubeError.
+
+    Built-in kinds and those of CustomResourceDefinitions are in the storage of the API server.
+    """
     group = resource.gvk.group
     if is_built_in(group):
         return False
@@ -220,7 +227,10 @@ _groups: WeakKeyDictionary[ApiClient, tuple[str | None, ServedApis]] = WeakKeyDi
 
 
 async def is_absent(client: ApiClient, path: str) -> bool:
-    """Return whether its discovery says that a path is not served: 404 may be that of a proxy."""
+    """Return whether the API server's discovery lacks the kind of a path.
+
+    404 without a Status is also the answer of a proxy, and while an APIService is away.
+    """
     _, root, group, version, *_ = f"{path}//".split("/")
     need = errors.need_of("GET", path)
     if root != "apis" or need is None:

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 from cachetools import TTLCache
 
-from karmada_vc_agent.model.objects import dig, maps_at
+from karmada_vc_agent.model.objects import decode_as, dig, maps_at
 from karmada_vc_agent.model.vocabulary import Rule
 
 DENIED_FOR_S = 30.0
@@ -247,7 +247,7 @@ def error_from_answer(
     checked in front of API servers, and API servers themselves write 429 as plain text.
     """
     text = body[:_BODY_SHOWN].decode(errors="replace").strip()
-    answer = _decoded(body, _Status) or _Status(message=text)
+    answer = decode_as(_Status, body) or _Status(message=text)
     message = answer.message or f"the server answered {status} without a message"
     is_status = answer.kind == "Status"
     named = str(dig(answer.details, "name") or "") if is_status else ""
@@ -280,14 +280,7 @@ def _is_about(named: str, kind: Any, path: str, sent: bytes | None) -> bool:
         return True
     # An API server answers for the role that a binding refers to, too.
     is_binding = need.resource in ("rolebindings", "clusterrolebindings")
-    return is_binding and named == dig(_decoded(sent or b"", Any), "roleRef", "name")
-
-
-def _decoded(content: bytes, kind: Any) -> Any:
-    try:
-        return msgspec.json.decode(content, type=kind)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
+    return is_binding and named == dig(decode_as(dict, sent or b""), "roleRef", "name")
 
 
 def _retry_after_s(header: str | None) -> float:

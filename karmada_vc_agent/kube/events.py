@@ -108,7 +108,11 @@ class EventRecorder:
         flow: str = "",
         series: Series | None = None,
     ) -> bool:
-        """Queue an event about (part of) an object; return whether it will be written."""
+        """Queue an event about `obj`; return whether it will be written.
+
+        source: the component. obj: {apiVersion, kind, metadata: {namespace, name, uid}}. kind:
+        Normal or Warning. flow: default is the namespace of the object.
+        """
         if self._only_warnings and kind != WARNING:
             return False
         namespace, name, uid = (obj["metadata"].get(k) or "" for k in ("namespace", "name", "uid"))

@@ -111,7 +111,10 @@ def _output(spec: Mapping[str, Any], cluster: Mapping[str, Any], folder: Path) -
         except BaseException as error:
             # In a session of its own with all that it started, which hold its pipes.
             with suppress(ProcessLookupError, PermissionError):
-                process.kill() if is_interactive else os.killpg(process.pid, signal.SIGKILL)
+                if is_interactive:
+                    process.kill()
+                else:
+                    os.killpg(process.pid, signal.SIGKILL)
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
             problem = f"its plugin {name} did not answer within {PLUGIN_S:g} s and was ended"

@@ -65,7 +65,10 @@ async def run(flow: Hashable, work: Callable[[], Awaitable[T]]) -> T:
 
 
 class SharedLock(asyncio.Lock):
-    """A lock of several flows. Its holder counts as the agent itself, for whom no flow waits."""
+    """A lock of several flows, whose holder counts as the agent itself.
+
+    Otherwise all that wait for the lock would wait for a slot of the one flow that holds it.
+    """
 
     _token: Token[Hashable]
 
@@ -460,10 +463,7 @@ async def retry_until_done(what: str, call: Callable[[], Awaitable[T]]) -> T:
 
 
 async def retry_on(
-    errors: RetriedErrors,
-    attempts: float,
-    call: Callable[[], Awaitable[T]],
-    pause_s: float = 0.0,
+    errors: RetriedErrors, attempts: float, call: Callable[[], Awaitable[T]], pause_s: float = 0.0
 ) -> T:
     """Retry a call that meets one of `errors`, which the last of `attempts` raises."""
     async for attempt in AsyncRetrying(
@@ -482,7 +482,10 @@ R = TypeVar("R")
 
 
 async def for_each(items: Iterable[T], call: Callable[[T], Awaitable[R]]) -> list[R]:
-    """Return all results. Raises an outage at once, another error at the end: unintended first."""
+    """Return the results in order; one that fails stops no other, but an outage does.
+
+    Raises that at once, at the end the first error; one that is intended only without any other.
+    """
     results: list[R] = []
     errors: list[Exception] = []
     for item in items:

@@ -232,10 +232,18 @@ def _reflector(
     *,
     rests: bool = False,
 ) -> Reflector[Object]:
-    path, is_direct = resource.path(namespace), is_built_in(resource.gvk.group)
-    absent = partial(is_absent, client, path)
-    where = (client, path, store.codec, store, query)
-    return Reflector(*where, FORBIDDEN_S, absent, is_direct=is_direct, rests=rests)
+    path = resource.path(namespace)
+    return Reflector(
+        client,
+        path,
+        store.codec,
+        store,
+        query,
+        FORBIDDEN_S,
+        partial(is_absent, client, path),
+        is_direct=is_built_in(resource.gvk.group),
+        rests=rests,
+    )
 
 
 def namespaced_reflector(
@@ -248,7 +256,10 @@ def namespaced_reflector(
     *,
     are_ours: bool = False,
 ) -> PartedReflector[Object]:
-    """Return what follows one resource. are_ours: a namespace without objects needs no watch."""
+    """Return what follows one resource in the namespaces of a scope.
+
+    are_ours: a namespace without objects is not watched then, for each takes a connection.
+    """
 
     def reflector_of(namespace: str, part: Store[Object]) -> Reflector[Object]:
         return _reflector(client, resource, part, query, namespace, rests=are_ours)
@@ -256,8 +267,9 @@ def namespaced_reflector(
     def namespace_of(obj: Object) -> str:
         return str(obj["metadata"].get("namespace") or "")
 
-    parts = (scope.namespaces, reflector_of, namespace_of)
-    reflector = PartedReflector(resource.path(), store, *parts, supervisor)
+    reflector = PartedReflector(
+        resource.path(), store, scope.namespaces, reflector_of, namespace_of, supervisor
+    )
     scope.followers.add(reflector)
     return reflector
 

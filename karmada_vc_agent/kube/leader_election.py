@@ -22,12 +22,7 @@ from datetime import UTC, datetime, timedelta
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Signal
-from karmada_vc_agent.kube.errors import (
-    ConflictError,
-    KubeError,
-    NotFoundError,
-    UnreachableError,
-)
+from karmada_vc_agent.kube.errors import ConflictError, KubeError, NotFoundError, UnreachableError
 from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, uid_of
 
@@ -301,10 +296,9 @@ class LeaderElection:
             self._seen = (renewed, self.clock())
             return False
         duration_s = dig(lease, "spec", "leaseDurationSeconds")
-        is_number = isinstance(duration_s, int | float)
-        return not self._is_within(
-            self._seen[1], duration_s if is_number else self.lease_duration_s
-        )
+        if not isinstance(duration_s, int | float):
+            duration_s = self.lease_duration_s
+        return not self._is_within(self._seen[1], duration_s)
 
 
 def _is_of_lineage(lease: Object, lineage: str) -> bool:

@@ -84,6 +84,7 @@ class History:
         return is_back
 
     def notice(self, evidence: str) -> None:
+        """Report that time was reset; evidence: for the log."""
         before, loop = self._second_list, asyncio.get_running_loop()
         self._second_list = loop.call_later(SECOND_LIST_S, self._list_again)
         self._settled_at_epoch = None
@@ -100,6 +101,7 @@ class History:
         self._move()
 
     def join(self, member: object) -> None:
+        """Count a reflector among those that have to list before the server is trusted again."""
         self._listed_epochs[member] = self.epoch
 
     def leave(self, member: object) -> None:
@@ -269,6 +271,7 @@ class Store(Generic[T]):
         return kept
 
     def unreported(self) -> list[T]:
+        """Return the objects from answers that no watch has reported yet."""
         return [self._objects[key] for key in self._unreported if key in self._objects]
 
     def complete(self, obj: T) -> None:

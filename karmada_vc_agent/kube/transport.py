@@ -28,10 +28,10 @@ from karmada_vc_agent.model.objects import Object, dig
 class Credentials:
     """An API server and the identity to use; created by kubeconfig.py.
 
-    server: URL without a trailing slash. source: the file or account, for messages. kubeconfig,
-    context: to read them again. suspect: called when the server rejects the credential.
-    is_outdated: whether to read them again although the file is the same. certificate: the client
-    certificate of the file with its chain, in PEM.
+    server: URL without a trailing slash. token: returns the bearer token, or None. source: the file
+    or account, for messages. kubeconfig, context: to read them again. suspect: called when the
+    server rejects the credential. is_outdated: whether to read them again although the file is the
+    same. certificate: the client certificate of the file with its chain, in PEM.
     """
 
     server: str
@@ -133,9 +133,9 @@ TLS_BUFFER_BYTES = 64 * 1024
 class Timeouts:
     """The time-outs of a client, in seconds.
 
-    connect_s: TCP and TLS. silence_s, watch_silence_s: for the next byte; servers send a bookmark
-    about every minute. request_s, list_s: for a whole response or page. patience_s: in total, while
-    a server answers 429 with Retry-After.
+    connect_s: TCP and TLS together. silence_s, watch_silence_s: for the next byte; servers send a
+    bookmark about every minute. request_s, list_s: for a whole response or page, against servers
+    that drip. patience_s: in total, while a server answers 429 with Retry-After.
     """
 
     connect_s: float = 5.0
@@ -173,6 +173,7 @@ def limit_tls_buffers(size: int = TLS_BUFFER_BYTES) -> None:
 def new_session(
     connections: int, resolver: Resolver, timeout: aiohttp.ClientTimeout, user_agent: str
 ) -> aiohttp.ClientSession:
+    """Return a connection pool; connections = 0: unlimited."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
             limit=connections,

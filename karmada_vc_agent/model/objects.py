@@ -3,9 +3,12 @@
 from collections.abc import Iterator
 from datetime import datetime
 from sys import getsizeof
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+import msgspec
 import orjson
+
+T = TypeVar("T")
 
 Object = dict[str, Any]
 """A Kubernetes object, or a part of one, as decoded from JSON."""
@@ -134,6 +137,14 @@ def dig(obj: Any, *path: str | int) -> Any:
         else:
             return None
     return obj
+
+
+def decode_as(kind: type[T], text: str | bytes) -> T | None:
+    """Return JSON as a struct; None if it is malformed, as if there were none."""
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
 
 
 def values_at(obj: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -149,8 +149,11 @@ def is_counted(name: str) -> bool:
 
 
 def in_unit(name: str, raw: Raw) -> int:
-    """Return how much of a resource a quantity is: milli-cores, else whole units, rounded up."""
-    return milli_units(raw) if name == "cpu" else whole_units(raw)
+    """Return milli-cores of cpu, else whole units, rounded up; 0 if the quantity is invalid."""
+    try:
+        return milli_units(raw) if name == "cpu" else whole_units(raw)
+    except ValueError:
+        return 0
 
 
 def of_unit(name: str, amount: int) -> Quantity:

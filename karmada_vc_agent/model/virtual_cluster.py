@@ -146,10 +146,7 @@ CONTROLLERS: Mapping[str, bool] = {
 MULTI_CLUSTER_SERVICE = "MultiClusterService"
 CLUSTER_RESOURCE_MODELING = "CustomizedClusterResourceModeling"
 
-FEATURE_GATES: Mapping[str, bool] = {
-    MULTI_CLUSTER_SERVICE: False,
-    CLUSTER_RESOURCE_MODELING: True,
-}
+FEATURE_GATES: Mapping[str, bool] = {MULTI_CLUSTER_SERVICE: False, CLUSTER_RESOURCE_MODELING: True}
 """Gate -> its default, as in Karmada. Gates of Karmada without meaning here are unknown."""
 
 _ALL = "*"

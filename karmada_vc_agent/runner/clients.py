@@ -129,12 +129,7 @@ def connect(
         ),
         hub_urgent=hub_urgent(connections=URGENT_REQUESTS),
         hub_leases=hub_urgent(connections=LEASE_LANES),
-        hub_events=of_hub(
-            qps=EVENTS_QPS,
-            burst=EVENTS_BURST,
-            connections=EVENTS,
-            timeouts=bulk,
-        ),
+        hub_events=of_hub(qps=EVENTS_QPS, burst=EVENTS_BURST, connections=EVENTS, timeouts=bulk),
         host=of_host(
             qps=config.cluster_api_qps,
             burst=config.cluster_api_burst,

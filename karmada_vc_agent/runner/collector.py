@@ -16,7 +16,6 @@ from karmada_vc_agent.cluster.virtual_clusters import CLUSTER_INDEX
 from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import LOOP_BOUND
-from karmada_vc_agent.model.vocabulary import execution_namespace
 from karmada_vc_agent.runner.common import Common
 from karmada_vc_agent.runner.work_parts import WorkParts
 from karmada_vc_agent.telemetry.metrics import Sample
@@ -82,7 +81,10 @@ class MetricsCollector:
         clusters, orphans = common.stores.clusters, self.orphaned.counts()
         missing = self.missing_rights.by_cluster()
         served = [name for name in common.virtual_clusters if clusters.ours(name) is not None]
+        states = Counter((name, work_state(work)) for name, work in works.watches.works.all())
         for name in served:
+            for state in WORK_STATES:
+                yield Sample("virtual_cluster_works", (name, state), states[name, state])
             yield from self._of_cluster(name)
             if name in orphans:
                 yield Sample("orphaned_objects", (name,), orphans[name])
@@ -93,20 +95,13 @@ class MetricsCollector:
         yield from _by_code("virtual_cluster_bounds_met", bounds, served)
         for controller in self.controllers:
             yield from _of_queue(controller, served)
-        for source, count in sorted(
-            Counter(source for source, _ in common.origins.refused).items()
-        ):
+        refused = Counter(source for source, _ in common.origins.refused)
+        for source, count in sorted(refused.items()):
             yield Sample("found_not_served", (source,), count)
         yield Sample("events_dropped_total", (), works.recorder.dropped)
 
     def _of_cluster(self, name: str) -> Iterator[Sample]:
-        stores, namespace = self.common.stores, execution_namespace(name)
-        works = self.works.watches.works.store(name) or ()
-        states = Counter(
-            work_state(work) for work in works if work["metadata"].get("namespace") == namespace
-        )
-        for state in WORK_STATES:
-            yield Sample("virtual_cluster_works", (name, state), states[state])
+        stores = self.common.stores
         on_host = (stores.namespaces, *self.works.informers.stores().values())
         numbers: dict[str, float | None] = {
             **self._numbers.get(name, {}),

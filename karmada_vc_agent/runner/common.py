@@ -2,8 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -83,7 +84,11 @@ def translation_settings(config: AgentConfig) -> context.TranslationSettings:
 
 @dataclass(eq=False)
 class TranslationContexts:
-    """Gathers the TranslationContext of a virtual cluster, or of a Work, by its id."""
+    """Gathers the TranslationContext of a virtual cluster, or of a Work, by its id.
+
+    is_of_cluster: whether a Work was made for the Cluster itself. bound_to: namespace of the
+    binding of a Work. store_of_groups: returns the store of NodeGroups, by their resource.
+    """
 
     settings: context.TranslationSettings
     membership: Membership
@@ -92,7 +97,7 @@ class TranslationContexts:
     is_of_cluster: Callable[[str, str], bool]
     bound_to: Callable[[str], str | None]
     discovery: Discovery
-    nodes_of_group: Callable[[str], Collection[str] | None]
+    store_of_groups: Callable[[Resource], Store[Object] | None]
     on_new_kinds: Callable[[], object]
     virtual_clusters: Mapping[str, VirtualCluster]
 
@@ -107,7 +112,7 @@ class TranslationContexts:
             return addresses.is_foreign(address, vc.name) or settings.is_of_host(address)
 
         def is_namespaced(gvk: GroupVersionKind) -> bool | None:
-            resource = self.discovery.served.by_kind.get(gvk)
+            resource = self.discovery.cached(gvk)
             return resource.namespaced if resource is not None else None
 
         return context.TranslationContext(
@@ -119,7 +124,9 @@ class TranslationContexts:
             bound_to=self.bound_to(work),
             is_of_cluster=self.is_of_cluster(vc.name, work),
             admin_rules=self._most_rules(),
-            nodes_of_group=self.nodes_of_group,
+            nodes_of_group=partial(
+                membership.nodes_of_group, self.discovery.cached, self.store_of_groups
+            ),
             node_taints=membership.taints_of(vc.name),
             is_of_host=is_of_host,
             is_namespaced=is_namespaced,
@@ -130,11 +137,9 @@ class TranslationContexts:
     ) -> Mapping[virtual_cluster.VirtualNamespace, virtual_cluster.HostNamespace]:
         """Return the claims of a virtual cluster, and those that it is about to take over."""
         own, former = self.claims.of(cluster), former_names(self.virtual_clusters, cluster)
-        return (
-            virtual_cluster.ClaimedNamespaces({**self.claims.left_by(former), **own})
-            if former
-            else own
-        )
+        if not former:
+            return own
+        return virtual_cluster.ClaimedNamespaces({**self.claims.left_by(former), **own})
 
     def _most_rules(self) -> tuple[Object, ...]:
         """Return what RBAC rules may grant at most; computed again when the host serves others."""
@@ -309,10 +314,7 @@ class Stores:
             node_codec, {host_objects.ADDRESS_INDEX: host_objects.addresses_of}
         )
         self.pods: Store[Pod] = Store(pod_codec, host_objects.pod_indexes())
-        self.kept = KeptObjects(
-            vcs,
-            lambda namespace: self.claims.cluster_on(namespace),  # noqa: PLW0108 - made below
-        )
+        self.kept = KeptObjects(vcs, self._cluster_on)
         self.namespaces: Store[Object] = Store(self.kept, HOST_OBJECT_INDEXES)
         clusters = hub_clusters.cluster_store()
         agent = hub_clusters.agent_id(config.agent_namespace, config.agent_name)
@@ -341,6 +343,9 @@ class Stores:
             self.clusters.has_listed = named.has_listed
             self.of_hub = named
         self.reflectors: tuple[AnyReflector, ...] = (self.of_hub, *self.of_host)
+
+    def _cluster_on(self, namespace: str) -> str:
+        return self.claims.cluster_on(namespace)
 
 
 T = TypeVar("T")

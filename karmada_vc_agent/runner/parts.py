@@ -242,17 +242,16 @@ def removal_of(parts: Parts) -> Removal:
 
 
 _ROWS = user_text.load_yaml(Path(__file__).with_name("conditions.yaml").read_bytes())
-(
-    NODE_OVERLAP,
-    NODES_MISSING,
-    RIGHTS_GRANTED,
-    CREDENTIAL_RENEWED,
-    LEASE_NAMESPACE_EXISTS,
-    OBJECTS_ORPHANED,
-) = (
-    ConditionType(name, **{**row, "on_object": Shown[row.get("on_object", "NEVER")]})
+_TYPES = {
+    name: ConditionType(name, **{**row, "on_object": Shown[row.get("on_object", "NEVER")]})
     for name, row in _ROWS.items()
-)
+}
+NODE_OVERLAP = _TYPES["NodeOverlap"]
+NODES_MISSING = _TYPES["NodesMissing"]
+RIGHTS_GRANTED = _TYPES["RightsGranted"]
+CREDENTIAL_RENEWED = _TYPES["CredentialRenewed"]
+LEASE_NAMESPACE_EXISTS = _TYPES["LeaseNamespaceExists"]
+OBJECTS_ORPHANED = _TYPES["ObjectsOrphaned"]
 
 
 def node_overlap(overlaps: Sequence[tuple[str, str]]) -> Condition:
@@ -410,15 +409,16 @@ class ClusterConditions(Conditions):
     def _evaluated(
         self, kind: ConditionType, cluster: str, before: Condition | None, condition: Condition
     ) -> None:
-        is_normal = kind.is_normal(condition)
-        (self._abnormal[cluster].discard if is_normal else self._abnormal[cluster].add)(kind.name)
         about = (kind.name, "" if kind.for_all else cluster)
         extra = {"virtual_cluster": cluster, "condition": kind.name, "text": condition["message"]}
-        if is_normal:
+        if kind.is_normal(condition):
+            self._abnormal[cluster].discard(kind.name)
             if self._once.ended(about):
                 _log.info("Condition is normal again", extra=extra)
-        elif kind.warning:
-            self._once.warning(kind.warning, about=about, reason=condition["reason"], **extra)
+        else:
+            self._abnormal[cluster].add(kind.name)
+            if kind.warning:
+                self._once.warning(kind.warning, about=about, reason=condition["reason"], **extra)
         if kind.has_event and kind.is_news(before, condition):
             self._report(cluster, kind, condition)
 

@@ -34,18 +34,20 @@ def why_not_written(
         yield ALL, "the lead is in doubt: the host does not confirm the leader Lease"
         return
     waiting, clusters = execution.queue.waiting(), common.stores.clusters
-    for name, vc in common.virtual_clusters.items():
-        if vc.paused or clusters.ours(name) is None:
-            continue
-        if not clusters.is_ready(name):
+    vcs = common.virtual_clusters.items()
+    served = [name for name, vc in vcs if not vc.paused and clusters.ours(name) is not None]
+    unready = {name for name in served if not clusters.is_ready(name)}
+    with_works = {name for name, _ in works.all()} if unready else set()
+    for name in served:
+        if name not in unready:
+            if name in waiting and waiting[name][1] >= LATE_S:
+                yield name, f"its Works wait for a worker for more than {LATE_S:g} s"
+        elif name in with_works:
             judged = common.judgements.of(name)
             why = "the Cluster is not judged Ready yet: no probe of the host has ended"
             if judged is not None and judged["status"] != "True":
                 why = f"the host is not ready ({judged['reason']}): {judged['message']}"
-            if works.of(name):
-                yield name, why
-        elif name in waiting and waiting[name][1] >= LATE_S:
-            yield name, f"its Works wait for a worker for more than {LATE_S:g} s"
+            yield name, why
     if execution.failed_by:
         yield ALL, execution.failed_by
 

@@ -153,11 +153,7 @@ class WorkParts:
             lambda cluster, work: is_of_cluster(works.by_id(work), clusters.ours(cluster)),
             lambda work: binding_namespace(works.by_id(work)),
             common.discoveries.host,
-            partial(
-                common.stores.membership.nodes_of_group,
-                lambda gvk: common.discoveries.host.served.by_kind.get(gvk),  # noqa: PLW0108 - replaced
-                self.group_informers.store,
-            ),
+            self.group_informers.store,
             signals.admin_rules.emit,
             common.virtual_clusters,
         )
@@ -182,8 +178,7 @@ class WorkParts:
         )
         self.interpreter = Interpreter(self.rules.levels, common.clock.monotonic)
         self.recorder = EventRecorder(
-            common.clients.hub_events,
-            only_warnings=common.config.hub_events == WARNINGS,
+            common.clients.hub_events, only_warnings=common.config.hub_events == WARNINGS
         )
         self.events = WorkEvents(self.recorder)
         common.signals.bound_met.subscribe(self.on_cluster(self.events.bound_met))
@@ -191,6 +186,9 @@ class WorkParts:
             self.on_cluster(partial(self.events.bound_met, of_works=False))
         )
         common.stores.claims.hold_changed.subscribe(self.on_cluster(self.events.namespace_held))
+
+    def _shared_store_of(self, resource: Resource) -> Store[Object] | None:
+        return self.shared_informers.store(resource)
 
     def on_cluster(
         self, report: Callable[Concatenate[Object, P], None]
@@ -211,7 +209,7 @@ class WorkParts:
         adoptions = common.hooks.placement_keeper(self.kept)
         self.shared_objects = SharedObjects(
             clients.host,
-            lambda resource: self.shared_informers.store(resource),  # noqa: PLW0108 - made below
+            self._shared_store_of,
             common.signals.work_affected.emit,
             self.interpreter,
             former,
@@ -282,8 +280,10 @@ class WorkParts:
 
     def _allow_of(self, cluster: str) -> Collection[str] | None:
         """Return, in profile Strict, what the settings allow a virtual cluster."""
+        if self._common.config.tenancy == SHARED:
+            return None
         vc = self._common.virtual_clusters.get(cluster)
-        return None if self._common.config.tenancy == SHARED else vc.allow if vc else ()
+        return vc.allow if vc is not None else ()
 
     def host_reset(self) -> None:
         """Forget what was written to the host; none of it may be there."""
@@ -294,8 +294,11 @@ class WorkParts:
         common, signals = self._common, self._common.signals
         changes = work_watches.DependencyChanges(common.virtual_clusters, signals.dependencies.emit)
         for changed in (
-            *(self.registered.became, common.scopes.ended, common.judgements.changed),
-            *(common.stores.membership.changed, signals.window),
+            self.registered.became,
+            common.scopes.ended,
+            common.judgements.changed,
+            common.stores.membership.changed,
+            signals.window,
         ):
             changed.subscribe(changes.cluster)
         common.stores.namespaces.add_handler(changes.namespace)
@@ -309,19 +312,13 @@ class WorkParts:
 
     def _host_object_changed(self, old: Object | None, new: Object | None) -> None:
         self._reflect(old, new)
-        old, new = (
-            self._at_home(each, lambda obj: labels_of(obj).get(CLUSTER_LABEL, ""))
-            for each in (old, new)
-        )
+        old, new = (self._at_home(each, _labelled_cluster) for each in (old, new))
         self._common.signals.own_object.emit(old, new)
 
     def _reflect(self, old: Object | None, new: Object | None) -> None:
         """Have the Work of a host object that changed synced: to reflect it, and repair drift."""
         if self.reflects:
-            old, new = (
-                self._at_home(each, lambda obj: (owning_work(obj) or ("",))[0])
-                for each in (old, new)
-            )
+            old, new = (self._at_home(each, _cluster_of_work) for each in (old, new))
             for key in works_of_change(old, new):
                 if key[0] in self._common.virtual_clusters:
                     self._common.held_changes.changed(key, new)
@@ -342,3 +339,12 @@ class WorkParts:
             "events": self.recorder.run,
             "interpreter rules": self.rules.run,
         }
+
+
+def _labelled_cluster(obj: Object) -> str:
+    return labels_of(obj).get(CLUSTER_LABEL, "")
+
+
+def _cluster_of_work(obj: Object) -> str:
+    owner = owning_work(obj)
+    return owner[0] if owner is not None else ""

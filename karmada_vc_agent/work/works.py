@@ -405,6 +405,14 @@ class Works:
         stored = self._stores.get(cluster) or ()
         return [work for work in stored if work["metadata"].get("namespace") == namespace]
 
+    def all(self) -> Iterator[tuple[str, Object]]:
+        """Yield all Works and their virtual clusters in one pass: a store may be that of many."""
+        for store in dict.fromkeys(self._stores.values()):
+            for work in store:
+                cluster = key_of_work(work)[0]
+                if cluster and self._stores.get(cluster) is store:
+                    yield cluster, work
+
     def names(self, cluster: str) -> list[str]:
         """Return the names of all Works of a virtual cluster."""
         return [work["metadata"]["name"] for work in self.of(cluster)]

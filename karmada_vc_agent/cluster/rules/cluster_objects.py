@@ -80,18 +80,9 @@ def resource_list(totals: Totals) -> dict[str, str]:
     return {name: str(quantity.of_unit(name, totals[name])) for name in counted}
 
 
-def in_unit(name: str, raw: Raw) -> int:
-    """Return a quantity in the unit of `Totals`, rounded up; 0 if it is invalid."""
-    try:
-        return quantity.in_unit(name, raw)
-    except ValueError:
-        return 0
-
-
 def _amounts(requests: dict[str, Raw]) -> Iterator[tuple[str, int]]:
-    return (
-        (name, in_unit(name, raw)) for name, raw in requests.items() if quantity.is_counted(name)
-    )
+    counted = (item for item in requests.items() if quantity.is_counted(item[0]))
+    return ((name, quantity.in_unit(name, raw)) for name, raw in counted)
 
 
 def _add(totals: Totals, requests: dict[str, Raw]) -> None:
@@ -127,16 +118,14 @@ def allocatable_modelings(
 def _grade(minimums: dict[str, list[int]], node: Node, pods: list[Pod]) -> int:
     """Return the index of the highest grade whose minimums a node meets, -1 for none."""
     allocatable, requested = node.status.allocatable, sum_requests(pods)
-    if pods and in_unit(PODS, allocatable.get(PODS, "0")) <= requested[PODS]:
+    if pods and quantity.in_unit(PODS, allocatable.get(PODS, "0")) <= requested[PODS]:
         return -1
 
     def available(name: str) -> int:
         offered = quantity.read(allocatable.get(name) or "")
-        return (
-            0
-            if offered is None
-            else offered.nano - quantity.of_unit(name, requested.get(name, 0)).nano
-        )
+        if offered is None:
+            return 0
+        return offered.nano - quantity.of_unit(name, requested.get(name, 0)).nano
 
     return min(bisect_right(steps, available(name)) - 1 for name, steps in minimums.items())
 
@@ -163,10 +152,7 @@ def new_cluster(
     return {
         "apiVersion": vocabulary.CLUSTER_API,
         "kind": "Cluster",
-        "metadata": {
-            "name": vc.name,
-            **_filled({"annotations": annotations, "labels": labels}),
-        },
+        "metadata": {"name": vc.name, **_filled({"annotations": annotations, "labels": labels})},
         "spec": spec | _filled(fields),
     }
 
@@ -176,12 +162,7 @@ def _filled(fields: Object) -> Object:
 
 
 def cluster_changes(
-    cluster: Object,
-    vc: VirtualCluster,
-    agent: str = "",
-    host: str = "",
-    *,
-    settings_changed: bool,
+    cluster: Object, vc: VirtualCluster, agent: str = "", host: str = "", *, settings_changed: bool
 ) -> Object:
     """Return the merge patch that aligns an existing Cluster with the settings; {} = no change.
 
@@ -246,10 +227,7 @@ COMPLETE_API_ENABLEMENTS = ConditionType(
 
 
 def compose_cluster_status(
-    live_status: Object | None,
-    fields: Mapping[str, Any],
-    conditions: Iterable[Condition],
-    now: str,
+    live_status: Object | None, fields: Mapping[str, Any], conditions: Iterable[Condition], now: str
 ) -> Object:
     """Return the whole status to PUT: the live one overlaid with what was observed.
 
@@ -347,7 +325,11 @@ _RESOURCES = {
 
 
 def cluster_numbers(status: Object) -> dict[str, float]:
-    """Return metric name -> bytes, cores, pods, nodes; what a summary omits is 0 (contract 4.4)."""
+    """Return metric name -> value: bytes, cores, pods, nodes.
+
+    What the status does not report has no value; what a summary omits is 0 (contract 4.4). Source:
+    karmada pkg/metrics/cluster.go, which keeps the last value instead.
+    """
     ready = READY.find(status.get("conditions"))
     numbers = {"cluster_ready_state": float(ready is not None and ready["status"] == "True")}
     nodes = status.get("nodeSummary")

@@ -93,6 +93,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def encode(header: Header, objects: Sequence[bytes]) -> bytes:
+    """Return an entry. objects: the JSON of each."""
     body = zlib.compress(b"[" + b",".join(objects) + b"]", LEVEL)
     summed = msgspec.structs.replace(header, sum=_sum(header, body))
     return msgspec.json.encode(summed) + b"\n" + body
@@ -145,10 +146,18 @@ LARGEST_OBJECT = 2 * 2**20
 """Bytes of JSON; API servers store no object of twice that, and it must fit beside others."""
 
 _METADATA = (
-    *("name", "namespace", "uid", "generation", "creationTimestamp"),
-    *("labels", "annotations", "finalizers", "ownerReferences"),
+    "name",
+    "namespace",
+    "uid",
+    "generation",
+    "creationTimestamp",
+    "labels",
+    "annotations",
+    "finalizers",
+    "ownerReferences",
 )
 _CONTENT = ("apiVersion", "kind", "spec", "target", "customizations", "webhooks")
+"""Fields of Works, Clusters, customizations and webhook configurations that a client wrote."""
 
 
 def _dispatched(obj: Object) -> Object | None:
@@ -226,7 +235,10 @@ def place_of(cluster: str, part: int) -> int:
 
 
 def parts_for(works: int, at_present: int = 1) -> int:
-    """Return a power of two; at_present stays unless far fewer do: few Works rewrite nothing."""
+    """Return into how many parts so many Works are split, a power of two.
+
+    at_present: stays unless far fewer do, so that a few Works less do not rewrite all of them.
+    """
     parts = 1
     while parts * WORKS_A_PART < works and parts < MOST_PARTS:
         parts *= 2
@@ -234,7 +246,7 @@ def parts_for(works: int, at_present: int = 1) -> int:
 
 
 def left_out(sizes: Mapping[str, int]) -> frozenset[str]:
-    """Return the keys that do not fit into one Secret, those of the largest Clusters first."""
+    """Return the keys above one Secret, of the largest Clusters first. sizes: in bytes."""
     totals: Counter[str] = Counter()
     for key, size in sizes.items():
         totals[cluster_of_key(key)] += size
@@ -286,7 +298,7 @@ class CheckpointSecrets:
         """How often a Secret was not as it was left; its cached content may be lost."""
 
     async def load(self, attempts: int = ATTEMPTS) -> list[dict[str, str]]:
-        """Return the data of each Secret, {} if it is unreadable. Raises KubeError about all."""
+        """Return the data of each Secret, {} if unreadable. Raises KubeError if it is about all."""
         numbers = range(len(self.names))
         return await asyncio.gather(*(self._load(number, attempts) for number in numbers))
 
@@ -323,7 +335,7 @@ class CheckpointSecrets:
         self._unreadable.clear()
 
     async def settle(self) -> None:
-        """Read again what may differ from how it was left. Raises KubeError about all."""
+        """Read again what may differ from how it was left. Raises KubeError if it is about all."""
         for number in self._doubtful - self._unreadable:
             try:
                 await self._settle(number)

@@ -26,7 +26,7 @@ from karmada_vc_agent.kube.controller import (
     itself,
 )
 from karmada_vc_agent.kube.errors import NotFoundError
-from karmada_vc_agent.model.objects import Object, annotations_of, gvk_of, uid_of
+from karmada_vc_agent.model.objects import Object, annotations_of, decode_as, gvk_of, uid_of
 from karmada_vc_agent.model.quantity import Duration
 from karmada_vc_agent.model.user_text import listed
 from karmada_vc_agent.model.virtual_cluster import Range
@@ -107,10 +107,7 @@ def record_of(deletions: Iterable[Deletion], removed: int, total: int) -> Record
 
 def read_record(text: str) -> Record | None:
     """Return a record; None if there is none, or a malformed one."""
-    try:
-        return msgspec.json.decode(text, type=Record) if text else None
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
+    return decode_as(Record, text)
 
 
 def state_path(namespace: str, agent: str) -> str:

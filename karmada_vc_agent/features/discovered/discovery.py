@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ _log = logging.getLogger(__name__)
 S = TypeVar("S", NodeGroupSettings, DiscoverSettings)
 
 
-class GroupSource(Generic[S]):
+class GroupSource(ABC, Generic[S]):
     """Lists what is to be a virtual cluster: subjects, by the name that the settings give them.
 
     by_label: whether labels of nodes define it. is_synced: whether what is not listed does not
@@ -68,28 +69,29 @@ class GroupSource(Generic[S]):
         for name in before | self.subjects:
             self.changed.emit(name)
 
+    @abstractmethod
     def all_subjects(self) -> Iterable[str]:
-        raise NotImplementedError
+        """Return what there is now, whatever its name."""
 
+    @abstractmethod
     def get(self, name: str) -> Discovered | None:
         """Return what a virtual cluster is made of, None if nothing."""
-        raise NotImplementedError
 
+    @abstractmethod
     def text_of(self, subject: str) -> str:
         """Return the name of a subject in messages: `NodeGroup shop-a`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def object_of(self, subject: str) -> Object | None:
-        """Return the object that events about a subject are recorded on."""
-        raise NotImplementedError
+        """Return the object that events about a subject are recorded on, None if it is deleted."""
 
     async def is_deleted(self, name: str, subject: str) -> bool:
         """Return whether the host has no subject of this name for certain. Raises KubeError."""
         return name != self.settings.name_of(subject) or not await self.exists(subject)
 
+    @abstractmethod
     async def exists(self, subject: str) -> bool:
         """Query the host; True where that decides nothing. Raises KubeError."""
-        raise NotImplementedError
 
 
 PATH = f"/apis/{NODE_GROUP.api_version}/nodegroups"

@@ -13,6 +13,7 @@ from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import completed, field_of
 from karmada_vc_agent.config.settings import AgentConfig, Fields, SourceSettings
 from karmada_vc_agent.model import virtual_cluster
+from karmada_vc_agent.model.objects import decode_as
 from karmada_vc_agent.model.virtual_cluster import LabelSelector, Range, VirtualCluster
 from karmada_vc_agent.model.vocabulary import MEMBERSHIP_LABEL, NODE_GROUP_LABEL
 
@@ -121,11 +122,7 @@ class DiscoveredRecords:
 
     def of(self, name: str) -> DiscoveredRecord | None:
         """Return the record of a virtual cluster; None if it has none, or a malformed one."""
-        text = self._state.value(_PREFIX + name)
-        try:
-            record = msgspec.json.decode(text, type=DiscoveredRecord) if text else None
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            return None
+        record = decode_as(DiscoveredRecord, self._state.value(_PREFIX + name))
         return record if record is not None and record.source == self._source else None
 
     async def keep(self, name: str, record: DiscoveredRecord) -> None:

@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -37,14 +36,14 @@ from karmada_vc_agent.features.gateway.tokens import TokenSum, clusters_of, seal
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import Codec, RawCodec
 from karmada_vc_agent.kube.controller import Signal
-from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
+from karmada_vc_agent.kube.discovery import Discovery, ServedApis
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.kube.flows import Supervisor
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, labels_of, parse_api_version
+from karmada_vc_agent.model.objects import Object, labels_of, parse_api_version
 from karmada_vc_agent.model.virtual_cluster import ClaimedNamespaces, VirtualCluster
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, CLUSTER_ROLES_PATH, random_suffix
 from karmada_vc_agent.runner.common import TranslationContexts, translation_settings
@@ -120,7 +119,7 @@ class HostState:
             lambda _cluster, _work: False,
             lambda _work: None,
             self.discovery,
-            partial(self.membership.nodes_of_group, self._resource_of, self._group_informers.store),
+            self._group_informers.store,
             lambda: None,
             self.virtual_clusters,
         )
@@ -198,9 +197,6 @@ class HostState:
 
     def _facts_changed(self, *_: object) -> None:
         self.version += 1
-
-    def _resource_of(self, gvk: GroupVersionKind) -> Resource | None:
-        return self.discovery.served.by_kind.get(gvk)
 
     def _namespace_changed(self, old: Object | None, new: Object | None) -> None:
         before = self._own_claim(old)

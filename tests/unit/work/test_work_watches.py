@@ -53,6 +53,8 @@ async def test_works_of_started_clusters_are_listed_and_notified(
         await asyncio.sleep(1.0)
         works = made.watches.works
         assert (works.names("branch-a"), works.names("branch-b")) == (["old"], ["new"])
+        everything = [(cluster, work["metadata"]["name"]) for cluster, work in works.all()]
+        assert everything == [("branch-a", "old"), ("branch-b", "new")]
         assert works.get("branch-a", "old") is not None
         assert works.get("branch-b", "old") is None
         assert made.told == [("branch-a", "old"), ("branch-b", "new")]

@@ -51,6 +51,9 @@ class FakeDiscovery(GroupSource[NodeGroupSettings]):
             limit=following.limit,
         )
 
+    def all_subjects(self) -> list[str]:
+        return [each.subject for each in self.listed.values()]
+
     def get(self, name: str) -> Discovered | None:
         return self.listed.get(name)
 
@@ -62,6 +65,9 @@ class FakeDiscovery(GroupSource[NodeGroupSettings]):
 
     async def is_deleted(self, _name: str, _subject: str) -> bool:
         return self.is_absent
+
+    async def exists(self, _subject: str) -> bool:
+        return not self.is_absent
 
 
 @dataclass
