@@ -240,7 +240,7 @@ def test_a_frozen_leader_that_thaws_writes_nothing(lab: Lab, hub_wire: Proxy) ->
     _wait_kept(lab, leader, group, template)
     leader.signal(signal.SIGSTOP)
     standby = lab.new_agent(group, flags=FLAGS, hub=hub_wire.kubeconfig, checkpoint=KEPT).start()
-    within(BACKED_OFF_S, _says, standby, "Serving virtual_clusters")
+    within(BACKED_OFF_S, _says, standby, "Serving | virtual_clusters")
     patch = {"spec": {"workload": {"manifests": [_as_sent(lab, work, "2")]}}}
     lab.hub.patch(work, patch)
     within(BACKED_OFF_S, _has_data, lab, group, template, "2")

@@ -15,7 +15,8 @@ BY_CAPACITY = {
 
 
 def test_replicas_follow_the_capacity_of_the_groups_and_each_share_fits(lab: Lab) -> None:
-    small, large = lab.group("small", nodes=1), lab.group("large", nodes=3)
+    # One CPU more than what a node is counted with: a small pod of another story may be there.
+    small, large = lab.group("small", nodes=1, cpu="5"), lab.group("large", nodes=3, cpu="5")
     lab.serve(small, large)
     template = objects.deployment(lab.namespace(), replicas=8, cpu="1")
     lab.propagate([template], small, large, placement=_divided(small, large))
