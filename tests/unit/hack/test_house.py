@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from lib.house import BOUNDS, PACKAGE, ROOT, TRIP, exceeded, lowered, measure
+from lib.house import ADDED, BOUNDS, PACKAGE, ROOT, TRIP, exceeded, lowered, measure
 from tests.fakes.trip import files_of_a_trip
 
 STACK = ROOT / "docs" / "adr" / "0001-stack.md"
@@ -37,6 +37,14 @@ def test_source_is_measured() -> None:
         'words "told/tell/tells"': 1,
         'words "found"': 3,
     }
+
+
+def test_lines_of_an_added_folder_are_counted_in_its_own_row() -> None:
+    measured = measure({f"/x/{PACKAGE}/{ADDED[0]}/a.py": ONE, f"/x/{PACKAGE}/b.py": OTHER}, list)
+    assert measured["source lines"] == OTHER.count("\n")
+    assert measured[f"lines of {ADDED[0]}/"] == ONE.count("\n")
+    assert measured["source files"] == 1
+    assert measured["public classes"] == 1
 
 
 def test_what_exceeds_its_bound_or_has_none_is_named() -> None:
