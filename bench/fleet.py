@@ -28,9 +28,11 @@ IDLE = "idle CPU, % of a core"
 GOALS = {READY: Goal(1.5, BARE), RSS: Goal(200, at=1000), IDLE: Goal(10, at=1000)}
 
 
-async def measure(session: Session, result: Record, count: int, pods: int, works_each: int) -> None:
-    """Measure one size."""
-    await make_pods(session.host, pods, count)
+async def measure(
+    session: Session, result: Record, count: int, nodes: int, pods: int, works_each: int
+) -> None:
+    """Measure one size; nodes: of the host."""
+    await make_pods(session.host, pods, nodes)
     clusters = node_groups("fleet", count)
     session.requests.skip()
     with session.lab.lone_agent(clusters) as agent:
@@ -113,10 +115,11 @@ def _rename(text: str) -> str:
 @click.option(
     "--clusters", "sizes", multiple=True, type=click.IntRange(1), default=(1, 10, 50, 100, 1000)
 )
+@click.option("--nodes", "each", default=1, show_default=True, help="Of each cluster.")
 @click.option("--pods", default=0, show_default=True, help="Pods of the host, on all nodes.")
 @click.option("--works", "works_each", default=10, show_default=True, help="Of each cluster.")
-def command(runs: Runs, *, sizes: tuple[int, ...], pods: int, works_each: int) -> None:
-    r"""Measure what many virtual clusters take, each of one node.
+def command(runs: Runs, *, sizes: tuple[int, ...], each: int, pods: int, works_each: int) -> None:
+    r"""Measure what many virtual clusters take, and a karmada-agent on the same host after them.
 
     Takes an hour and a half, 20 minutes of it each time for 1,000; with --quick 5 minutes.
 
@@ -124,13 +127,15 @@ def command(runs: Runs, *, sizes: tuple[int, ...], pods: int, works_each: int) -
     Examples:
       hack/bench fleet
       hack/bench fleet --clusters 5000 --pods 20000 --works 0 --repetitions 1
+      hack/bench fleet --clusters 10 --nodes 500 --pods 20000 --works 0 --repetitions 1
     """
     if runs.is_quick:
         sizes, works_each = (2, 10), 2
     for _ in range(runs.repetitions):
         for count in sizes:
-            size = partial(measure, count=count, pods=pods, works_each=works_each)
-            runs.on_lone_host(size, count)
+            nodes = count * each
+            size = partial(measure, count=count, nodes=nodes, pods=pods, works_each=works_each)
+            runs.on_lone_host(size, count, each=each)
 
 
 if __name__ == "__main__":
