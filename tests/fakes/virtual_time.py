@@ -86,6 +86,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         future.add_done_callback(self._job_ended)
         return future
 
+    async def shutdown_default_executor(self, *_: float | None) -> None:
+        """Join the threads, however long that takes: virtual time would be over at once."""
+        await super().shutdown_default_executor()
+
     def _job_ended(self, _: asyncio.Future[Any]) -> None:
         self._jumps.jobs -= 1
 
