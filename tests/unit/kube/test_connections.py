@@ -17,9 +17,7 @@ async def test_tls_connection_takes_little_memory(monkeypatch: pytest.MonkeyPatc
     """A watch each for namespaces and Works: a hundred of them are nothing special."""
     monkeypatch.setattr(SSLProtocol, "max_size", SSLProtocol.max_size)
     limit_tls_buffers()
-    server = await asyncio.start_server(
-        lambda _reader, _writer: None, "127.0.0.1", 0, ssl=serving_context()
-    )
+    server = await asyncio.start_server(_until_closed, "127.0.0.1", 0, ssl=serving_context())
     port = server.sockets[0].getsockname()[1]
     trusting = ssl.create_default_context()
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
@@ -34,3 +32,8 @@ async def test_tls_connection_takes_little_memory(monkeypatch: pytest.MonkeyPatc
         await writer.wait_closed()
     server.close()
     assert taken / (2 * CONNECTIONS) < TLS_BUFFER_BYTES + 32 * 1024
+
+
+async def _until_closed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+    writer.close()

@@ -17,7 +17,7 @@ from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import FakeApiServer
 
 PATH = "/api/v1/configmaps"
-DEEP = b'{"a":' * 3000 + b"1" + b"}" * 3000
+DEEP = b'{"a":' * 30_000 + b"1" + b"}" * 30_000
 
 
 class Listener(ClientInstrument):

@@ -17,8 +17,8 @@ from karmada_vc_agent.features.gateway.mapping.refusals import (
     bad_request,
     unsupported_body,
 )
-from karmada_vc_agent.kube.codec import shallow_parts
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.kube.codec import cut_deep, shallow_parts
+from karmada_vc_agent.model.objects import Object, may_be_deeper_than
 from karmada_vc_agent.translation.restore import WHOLE, Parts, restores_texts
 
 _MAGIC = b"k8s\x00"
@@ -212,7 +212,9 @@ _OF_TABLES = b'"meta.k8s.io/'
 """How the apiVersion of Tables begins: there may be other kinds of this name."""
 
 LEVELS = 200
-"""What is deeper is not read. Kinds of Kubernetes have less than 60, decoders read 900."""
+"""What is deeper is not shown. Kinds of Kubernetes have less than 60."""
+DECODED_LEVELS = 900
+"""What is deeper is not decoded: Python 3.11 cannot, and of newer ones our own functions cannot."""
 
 Content = bytes | Raw
 _In = TypeVar("_In")
@@ -264,7 +266,7 @@ class PartialDecoder:
                 # Fields of tenants may be called rows, or items, too.
                 obj[key] = self._answer(inner) if _is_table(inner) else self._object(inner)
             else:
-                obj[key] = _ANY.decode(raw)
+                obj[key] = _any(raw)
         return obj
 
     def _answer(self, raw: Object) -> Object:
@@ -272,7 +274,7 @@ class PartialDecoder:
         if field is None:
             return self._object(raw)
         entries = _RAWS.decode(raw.pop(field)) or ()
-        envelope = {key: _ANY.decode(value) for key, value in raw.items()}
+        envelope = {key: _any(value) for key, value in raw.items()}
         decode = self._row if field == "rows" else self._object
         return {**envelope, field: [_read(decode, _read(_MAP.decode, entry)) for entry in entries]}
 
@@ -281,7 +283,7 @@ class PartialDecoder:
             if key == _OBJECT and _begins(raw, b"{"):
                 row[key] = self._object(_MAP.decode(raw))
             else:
-                row[key] = _ANY.decode(raw)
+                row[key] = _any(raw)
         return row
 
     def _object(self, raw: Object) -> Object:
@@ -294,9 +296,9 @@ class PartialDecoder:
                 return raw
         for key, value in raw.items():
             if isinstance(value, Raw):
-                raw[key] = _ANY.decode(value)
+                raw[key] = _any(value)
             elif isinstance(value, dict):
-                raw[key] = _ANY.decode(_ENCODER.encode(value))
+                raw[key] = _any(_ENCODER.encode(value))
         return raw
 
 
@@ -306,14 +308,23 @@ def _decode_in(raw: Object, reach: Parts) -> None:
         if value is None:
             continue
         if below is WHOLE:
-            raw[key] = _ANY.decode(value)
+            raw[key] = _any(value)
             continue
         try:
             inner = raw[key] = _MAP.decode(value)
         except msgspec.ValidationError:  # it is no map
-            raw[key] = _ANY.decode(value)
+            raw[key] = _any(value)
         else:
             _decode_in(inner, below)
+
+
+def _any(raw: Content) -> Any:
+    """Decode a part. Raises RecursionError for what nests deeper than DECODED_LEVELS."""
+    content = bytes(raw)
+    is_deep = may_be_deeper_than(DECODED_LEVELS, content)
+    if is_deep and cut_deep(content, DECODED_LEVELS) != content:
+        raise RecursionError
+    return _ANY.decode(content)
 
 
 def _is_table(obj: Object) -> bool:

@@ -140,7 +140,7 @@ async def test_measured_request_passes_exceptions_and_cancellation() -> None:
             told.append("cancelled")
             raise RuntimeError("a bug") from None
 
-    request = asyncio.create_task(turns.time.measured("a", fails()))
+    request = asyncio.ensure_future(turns.time.measured("a", fails()))
     await asyncio.sleep(0)
     request.cancel()
     with pytest.raises(RuntimeError, match="a bug"):
