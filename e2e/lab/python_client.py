@@ -12,6 +12,7 @@ from kubernetes import client, config, dynamic, watch
 
 from e2e.lab.api import Object
 from e2e.lab.conformance import MERGE, PATCH, TABLE, without_ages
+from e2e.lab.wait import eventually
 
 _config: Any = config
 _dynamic: Any = dynamic
@@ -136,11 +137,18 @@ def _dynamic_cases(resource: Any, obj: Object, name: str) -> Iterator[Case]:
 
 def _seen(resource: Any, mine: dict[str, str]) -> Any:
     """Delete the object while it is watched; return the events."""
+    eventually(_is_cached, resource, mine)
     events = resource.watch(**mine, timeout=TIMEOUT_S)
     first = next(events)
     resource.delete(**mine, propagation_policy="Background")
     told = (first, next(events))
     return {"events": [{"type": e["type"], "object": e["object"].to_dict()} for e in told]}
+
+
+def _is_cached(resource: Any, mine: dict[str, str]) -> None:
+    """Assert that the API server's cache, from which watches start, has the last change."""
+    cached = resource.get(**mine, resource_version="0").to_dict()
+    assert cached["metadata"]["labels"]["step"] == "apply"
 
 
 def _told(ask: Callable[[], Any]) -> Any:
