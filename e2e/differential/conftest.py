@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.differential.corpus import CASES, NEEDS
+from e2e.differential.corpus import CASES, FROM_MINOR, NEEDS
 from e2e.differential.lane import NODE_COUNT, Lane, cluster_of
 from e2e.differential.models import DEFAULT_MODELS
 from e2e.differential.play import Result, play
@@ -68,7 +68,7 @@ def results(
     real_lane = Lane("karmada-agent", tags[0], rivals[0], hub, host2, selector, is_mapped=False)
     our_lane = Lane("ours", tags[1], rivals[1], hub, host, selector, is_mapped=True)
     selected = _selected(request.session)
-    cases = {name: CASES[name] for name in selected if _is_served(host, NEEDS.get(name))}
+    cases = {name: CASES[name] for name in selected if _is_possible(host, name)}
     try:
         with _serving(real, real_lane, program), _ours_serving(ours, our_lane):
             for lab, lane in ((real, real_lane), (ours, our_lane)):
@@ -84,8 +84,10 @@ def results(
         _remove_traces(ours.id, hub, host, host2)
 
 
-def _is_served(host: Api, path: str | None) -> bool:
-    return path is None or host.find(path) is not None
+def _is_possible(host: Api, case: str) -> bool:
+    minor = int(host.get("/version")["minor"].rstrip("+"))
+    is_served = case not in NEEDS or host.find(NEEDS[case]) is not None
+    return is_served and minor >= FROM_MINOR.get(case, 0)
 
 
 def _selected(session: pytest.Session) -> list[str]:

@@ -11,7 +11,7 @@ from e2e.differential.cases import (
     workloads,
     works,
 )
-from e2e.differential.cases.registry import CASES, NEEDS
+from e2e.differential.cases.registry import CASES, FROM_MINOR, NEEDS
 
 MODULES = (workloads, services, plain, wide, metadata, works, conflicts, policies, cluster)
-__all__ = ["CASES", "MODULES", "NEEDS"]
+__all__ = ["CASES", "FROM_MINOR", "MODULES", "NEEDS"]

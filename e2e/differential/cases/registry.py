@@ -12,6 +12,11 @@ TEMPLATE_UID = "11111111-2222-3333-4444-555555555555"
 CASES: dict[str, Case] = {}
 NEEDS = {"recreation-fails": "/apis/resource.k8s.io/v1"}
 """Case -> what not every version of a host serves; on one that does not it is skipped."""
+FROM_MINOR = {"job-complete": 31}
+"""Case -> the first minor version of a host with which Karmada can play it.
+
+Hubs from 1.32 on refuse a finished Job without the condition SuccessCriteriaMet; 1.30 sets none.
+"""
 
 Build = Callable[[Scene], Object]
 
