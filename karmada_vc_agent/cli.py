@@ -26,7 +26,7 @@ from karmada_vc_agent.commands.shared import (
     examples,
     one_line_errors,
 )
-from karmada_vc_agent.config.checks import check
+from karmada_vc_agent.config.checks import check, raise_first
 from karmada_vc_agent.config.decoding import VARIABLE_PREFIX, ConfigError, Setting, camel, flags_of
 from karmada_vc_agent.config.loading import load_config, reload, with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
@@ -37,6 +37,7 @@ from karmada_vc_agent.kube.leader_election import LeadLostError
 from karmada_vc_agent.kube.transport import limit_tls_buffers
 from karmada_vc_agent.model import versions
 from karmada_vc_agent.model.quantity import Duration
+from karmada_vc_agent.runner.common import rule_problems
 from karmada_vc_agent.runner.process import SettingsFollower, call_on, digest_of, stop_on_signals
 from karmada_vc_agent.telemetry.endpoints import (
     health_routes,
@@ -46,8 +47,6 @@ from karmada_vc_agent.telemetry.endpoints import (
     serve,
     start_logging,
 )
-from karmada_vc_agent.translation import kind_policy
-from karmada_vc_agent.translation.context import NamespaceTemplate
 
 _log = logging.getLogger(__name__)
 
@@ -61,6 +60,8 @@ _OTHER_COMMANDS = {
     "explain": "karmada_vc_agent.commands.explain",
     "status": "karmada_vc_agent.commands.status",
     "leave": "karmada_vc_agent.install.leave",
+    "plan": "karmada_vc_agent.diagnosis.plan",
+    "check": "karmada_vc_agent.diagnosis.check",
     **{name: module for feature in FEATURES for name, module in feature.commands.items()},
 }
 """Command -> its module, imported when called: `run` does not pay their memory."""
@@ -229,13 +230,7 @@ def _variables() -> dict[str, str]:
 
 def check_rules(config: AgentConfig, source: str) -> None:
     """Validate what config cannot, since it must not import the rules. Raises ConfigError."""
-    try:
-        NamespaceTemplate.parse(config.namespace_template)
-    except ValueError as error:
-        raise ConfigError(source, "namespaceTemplate", str(error)) from error
-    for kind, policy in config.cluster_scoped_kinds.items():
-        if problem := kind_policy.problem_with(kind, policy):
-            raise ConfigError(source, f'clusterScopedKinds["{kind}"]', problem)
+    raise_first(rule_problems(config), source)
 
 
 def _serve(agent: Agent, config: AgentConfig) -> int:

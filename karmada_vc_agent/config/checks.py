@@ -278,18 +278,19 @@ _ORDERED = (
 
 def check(config: AgentConfig, source: str) -> None:
     """Raise ConfigError for the first invalid setting. source: the settings file or "flags"."""
-    _raise_first(_problems(config), source)
+    raise_first(problems(config), source)
 
 
 def check_alone(config: AgentConfig, source: str) -> None:
     """Check the only virtual cluster of settings that are right otherwise. Raises ConfigError."""
     (vc,) = config.virtual_clusters
-    _raise_first(_range_problems(vc, "virtualClusters[0]."), source)
-    _raise_first(_virtual_cluster_problems(config), source)
+    raise_first(_range_problems(vc, "virtualClusters[0]."), source)
+    raise_first(_virtual_cluster_problems(config), source)
 
 
-def _raise_first(problems: Problems, source: str) -> None:
-    for path, problem in problems:
+def raise_first(given: Problems, source: str) -> None:
+    """Raise ConfigError for the first setting that something is wrong with."""
+    for path, problem in given:
         if problem:
             raise ConfigError(source, path, problem)
 
@@ -314,7 +315,8 @@ def _conflicts(config: AgentConfig) -> Problems:
             yield camel(less), f"is {format_duration(is_less)}, must be less than {limit}"
 
 
-def _problems(config: AgentConfig) -> Problems:
+def problems(config: AgentConfig) -> Problems:
+    """Yield every validated setting of the agent, and what is wrong with it."""
     yield from _conflicts(config)
     if not config.virtual_clusters and not config.has_other_sources:
         yield "virtualClusters", "is empty; name at least one virtual cluster"

@@ -30,7 +30,7 @@ from karmada_vc_agent.model.virtual_cluster import (
 )
 from karmada_vc_agent.model.vocabulary import CONFIG_API_VERSION, HOST_LABEL, account_role
 
-_HEADER = {"apiVersion": CONFIG_API_VERSION, "kind": "AgentConfig"}
+HEADER = {"apiVersion": CONFIG_API_VERSION, "kind": "AgentConfig"}
 """The header of a file of settings."""
 
 
@@ -42,9 +42,14 @@ def read_file(struct: type[AgentConfig], path: Path) -> dict[str, Any]:
     except (OSError, user_text.YamlError) as error:
         problem = getattr(error, "strerror", None) or str(error)
         raise ConfigError(source, "", problem) from error
+    return decode_file(struct, raw, source)
+
+
+def decode_file(struct: type[AgentConfig], raw: Any, source: str) -> dict[str, Any]:
+    """Return what the content of a file sets, which is changed. Raises ConfigError."""
     if not isinstance(raw, dict):
         raise ConfigError(source, "", "empty, or not a mapping of settings")
-    for key, expected in _HEADER.items():
+    for key, expected in HEADER.items():
         if (given := raw.pop(key, None)) != expected:
             problem = f"is {shown(given)}" if given else "is not set"
             raise ConfigError(source, key, f'{problem}, must be "{expected}"')
@@ -110,7 +115,7 @@ def load_config(
             origin = (f"environment {variable}", "") if variable else ("flags", setting.flag)
             origins[setting.key] = origin
             settings[setting.name] = decode_one(setting, overrides[setting.name], *origin)
-    config = with_descriptions(struct(**{**OF_LINK.get(settings.get("link", ""), {}), **settings}))
+    config = config_of(struct, settings)
     if path is None and not config.virtual_clusters:
         problem = "give the file with the settings, which lists the virtual clusters"
         raise ConfigError("flags", "--config", problem)
@@ -123,6 +128,11 @@ def load_config(
             raise ConfigError(*origins[error.path], error.problem) from None
         raise
     return config
+
+
+def config_of(struct: type[AgentConfig], settings: Mapping[str, Any]) -> AgentConfig:
+    """Return what is set, over the defaults of its link; nothing is checked."""
+    return with_descriptions(struct(**{**OF_LINK.get(settings.get("link", ""), {}), **settings}))
 
 
 def with_descriptions(config: AgentConfig) -> AgentConfig:

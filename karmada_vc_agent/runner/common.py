@@ -27,6 +27,7 @@ from karmada_vc_agent.cluster.virtual_clusters import (
     former_names,
     labelled_cluster,
 )
+from karmada_vc_agent.config.checks import Problems
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.codec import Codec
 from karmada_vc_agent.kube.controller import Signal, WorkQueue
@@ -80,6 +81,16 @@ def translation_settings(config: AgentConfig) -> context.TranslationSettings:
         namespace_keys=config.namespace_keys,
         gateway=gateway if config.gateway.enabled else None,
     )
+
+
+def rule_problems(config: AgentConfig) -> Problems:
+    """Yield what `config` cannot validate, since it must not import the rules."""
+    try:
+        context.NamespaceTemplate.parse(config.namespace_template)
+    except ValueError as error:
+        yield "namespaceTemplate", str(error)
+    for kind, policy in config.cluster_scoped_kinds.items():
+        yield f'clusterScopedKinds["{kind}"]', kind_policy.problem_with(kind, policy)
 
 
 @dataclass(eq=False)
