@@ -20,13 +20,14 @@ from msgspec.structs import replace
 from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.cluster.lease import NODE_VARIABLE
 from karmada_vc_agent.commands.shared import (
+    EXIT_FAILED,
     EXIT_SETTINGS,
     FilePath,
     KarmadaFlags,
     examples,
     one_line_errors,
 )
-from karmada_vc_agent.config.checks import check, raise_first
+from karmada_vc_agent.config.checks import raise_first
 from karmada_vc_agent.config.decoding import VARIABLE_PREFIX, ConfigError, Setting, camel, flags_of
 from karmada_vc_agent.config.loading import load_config, reload, with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
@@ -37,7 +38,7 @@ from karmada_vc_agent.kube.leader_election import LeadLostError
 from karmada_vc_agent.kube.transport import limit_tls_buffers
 from karmada_vc_agent.model import versions
 from karmada_vc_agent.model.quantity import Duration
-from karmada_vc_agent.runner.common import rule_problems
+from karmada_vc_agent.runner.common import all_problems
 from karmada_vc_agent.runner.process import SettingsFollower, call_on, digest_of, stop_on_signals
 from karmada_vc_agent.telemetry.endpoints import (
     health_routes,
@@ -50,10 +51,7 @@ from karmada_vc_agent.telemetry.endpoints import (
 
 _log = logging.getLogger(__name__)
 
-EXIT_LOST_LEAD = 1
-
 _CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-
 
 _OTHER_COMMANDS = {
     "join": "karmada_vc_agent.install.join",
@@ -197,7 +195,7 @@ def read_settings(
     path: Path | None, flags: Mapping[str, Any], variables: Mapping[str, str]
 ) -> AgentConfig:
     """Return the settings of file, environment and flags. Raises ConfigError."""
-    config = load_config(CONFIG, path, flags, variables, check_rules)
+    config = load_config(CONFIG, path, flags, variables, all_problems)
     namespace = config.agent_namespace or pod_namespace() or config.agent_name
     return replace(config, agent_namespace=namespace)
 
@@ -208,8 +206,7 @@ def reload_settings(
     """Return what a running agent takes of its settings as they are now. Raises ConfigError."""
     config, at_restart = reload(running, read())
     try:
-        check(config, str(path))
-        check_rules(config, str(path))
+        raise_first(all_problems(config), str(path))
     except ConfigError as error:
         if not at_restart:
             raise
@@ -228,11 +225,6 @@ def _variables() -> dict[str, str]:
     }
 
 
-def check_rules(config: AgentConfig, source: str) -> None:
-    """Validate what config cannot, since it must not import the rules. Raises ConfigError."""
-    raise_first(rule_problems(config), source)
-
-
 def _serve(agent: Agent, config: AgentConfig) -> int:
     limit_tls_buffers()
     try:
@@ -248,7 +240,7 @@ def _exit_code(error: BaseException) -> int:
         error = error.exceptions[0]
     if isinstance(error, LeadLostError):
         _log.error("Exiting: leader election lost", extra={"reason": str(error)})
-        return EXIT_LOST_LEAD
+        return EXIT_FAILED
     if isinstance(error, ConfigError):
         click.echo(f"karmada-vc-agent: {error}", err=True)
         return EXIT_SETTINGS

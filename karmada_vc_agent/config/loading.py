@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from karmada_vc_agent.config.checks import DESCRIPTIONS, check, check_alone
+from karmada_vc_agent.config import checks
 from karmada_vc_agent.config.decoding import (
     ConfigError,
     camel,
@@ -99,13 +99,13 @@ def load_config(
     path: Path | None,
     overrides: Mapping[str, Any],
     variables: Mapping[str, str] | None = None,
-    check_beyond: Callable[[AgentConfig, str], None] = lambda _config, _source: None,
+    problems: Callable[[AgentConfig], checks.Problems] = checks.problems,
 ) -> AgentConfig:
     """Read the file, lay `overrides` (flag name with underscores -> value) over it, check all.
 
     struct: the settings of this agent, with those of its features.
     variables: the environment variable of each override that is from one.
-    check_beyond: what is checked besides; it is given the source, too. Raises ConfigError, as that.
+    problems: what is checked. Raises ConfigError.
     """
     origins: dict[str, tuple[str, str]] = {}
     settings = read_file(struct, path) if path else {}
@@ -121,8 +121,7 @@ def load_config(
         raise ConfigError("flags", "--config", problem)
     source = str(path) if path else "flags"
     try:
-        check(config, source)
-        check_beyond(config, source)
+        checks.raise_first(problems(config), source)
     except ConfigError as error:
         if error.path in origins:
             raise ConfigError(*origins[error.path], error.problem) from None
@@ -184,7 +183,7 @@ def default_account(config: AgentConfig, namespace: str, cluster: str) -> Defaul
 def completed(vc: VirtualCluster, config: AgentConfig) -> VirtualCluster:
     """Return it with what checked settings of the agent lay under it. Raises ConfigError."""
     alone = with_descriptions(replace(config, virtual_clusters=(vc,)))
-    check_alone(alone, vc.name)
+    checks.check_alone(alone, vc.name)
     (made,) = with_profile_defaults(alone, config.agent_namespace).virtual_clusters
     return made
 
@@ -194,7 +193,7 @@ def field_of(error: ConfigError) -> str:
     return error.path.removeprefix("virtualClusters[0]").removeprefix(".")
 
 
-_TAKEN = ("virtual_clusters", "bounds", *DESCRIPTIONS)
+_TAKEN = ("virtual_clusters", "bounds", *checks.DESCRIPTIONS)
 """They are virtual clusters or their defaults, and are taken at once, as are their sources."""
 
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
 from typing import Any
 
 import click
@@ -10,7 +9,6 @@ from msgspec.structs import replace
 
 from karmada_vc_agent.commands import shared
 from karmada_vc_agent.commands.shared import EXIT_SETTINGS, end, one_line_errors
-from karmada_vc_agent.config.checks import problems
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import HEADER, config_of, decode_file, with_descriptions
 from karmada_vc_agent.config.settings import AgentConfig
@@ -18,7 +16,7 @@ from karmada_vc_agent.diagnosis.documents import Document, documents_of, steps_o
 from karmada_vc_agent.features.objects.definitions import API_VERSION, DELETION_POLICIES, KIND
 from karmada_vc_agent.model.objects import Object, copy_object, dig
 from karmada_vc_agent.model.user_text import either, shown
-from karmada_vc_agent.runner.common import rule_problems
+from karmada_vc_agent.runner.common import all_problems
 
 _Problem = tuple[str, str]
 """The path of a setting, and what is wrong with it."""
@@ -47,7 +45,7 @@ class _Settings:
                     return None
                 continue
             config = finish(config_of(self._struct, decoded))
-            wrong, is_whole = _all(chain(problems(config), rule_problems(config)))
+            wrong, is_whole = _all(all_problems(config))
             for path, problem in wrong:
                 if not self._follows(path, problem):
                     text = _PLACE.sub(lambda match: self._original(match[0]), problem)
@@ -123,7 +121,8 @@ def settings_errors(
     ]
     settings = _Settings(struct, content)
     config = settings.read(lambda each: each)
-    return [*errors, *(document.error(*each) for each in settings.problems)], config or struct()
+    by_line = sorted(settings.problems, key=lambda each: document.line(each[0]))
+    return [*errors, *(document.error(*each) for each in by_line)], config or struct()
 
 
 def object_errors(document: Document, config: AgentConfig) -> list[ConfigError]:

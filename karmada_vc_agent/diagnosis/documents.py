@@ -34,8 +34,8 @@ class Document:
     node: yaml.Node
     content: Any
 
-    def where(self, path: str = "") -> str:
-        """Return `file:line` of a field, or of the nearest one around it that is there.
+    def line(self, path: str = "") -> int:
+        """Return the line of a field, or of the nearest one around it that is there.
 
         path: as ConfigError has it.
         """
@@ -45,7 +45,11 @@ class Document:
             if below is None:
                 break
             mark, node = below[0].start_mark, below[1]
-        return f"{self.source}:{mark.line + 1}"
+        return int(mark.line) + 1
+
+    def where(self, path: str = "") -> str:
+        """Return `file:line` of a field, or of the nearest one around it."""
+        return f"{self.source}:{self.line(path)}"
 
     def error(self, path: str, problem: str) -> ConfigError:
         """Return the error of a field, which names file and line."""
@@ -127,7 +131,7 @@ def _items(document: Document) -> list[Document]:
         return []
     if not isinstance(content, dict) or content.get("kind") != "List":
         return [document]
-    nodes = next((value.value for _, value in _below(document.node, "items")), [])
+    nodes: list[yaml.Node] = next((of.value for _, of in _below(document.node, "items")), [])
     items = maps_at(content, "items")
     if not isinstance(content.get("items"), list) or len(items) != len(nodes):
         raise document.error("items", "must be a list of objects")

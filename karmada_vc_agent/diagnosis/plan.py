@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from karmada_vc_agent.commands import shared
 from karmada_vc_agent.commands.shared import EXIT_FAILED, EXIT_SETTINGS, one_line_errors
-from karmada_vc_agent.config.checks import raise_first
 from karmada_vc_agent.config.decoding import ConfigError, decode
 from karmada_vc_agent.config.loading import load_config, with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
@@ -23,7 +22,7 @@ from karmada_vc_agent.diagnosis import policies
 from karmada_vc_agent.diagnosis.check import object_errors
 from karmada_vc_agent.diagnosis.documents import Document, documents_of, kustomized
 from karmada_vc_agent.diagnosis.policies import Policy, PolicySpec
-from karmada_vc_agent.diagnosis.rehearsal import DryClient, Rehearsal
+from karmada_vc_agent.diagnosis.rehearsal import Change, DryClient, Rehearsal
 from karmada_vc_agent.features.objects import definitions
 from karmada_vc_agent.kube.kubeconfig import find_credentials
 from karmada_vc_agent.kube.transport import Credentials
@@ -40,6 +39,7 @@ from karmada_vc_agent.model.objects import (
 from karmada_vc_agent.model.user_text import did_you_mean
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.vocabulary import (
+    CONFIG_API_VERSION,
     CUSTOM_RESOURCE_DEFINITION,
     KARMADAS_DOMAIN,
     NAMESPACE,
@@ -48,7 +48,7 @@ from karmada_vc_agent.model.vocabulary import (
     is_karmada_key,
     work_name,
 )
-from karmada_vc_agent.runner.common import rule_problems
+from karmada_vc_agent.runner.common import all_problems
 from karmada_vc_agent.translation.kind_policy import is_cluster_scoped
 from karmada_vc_agent.translation.translate import malformed_frame
 from karmada_vc_agent.work.reporting import Failure
@@ -69,7 +69,7 @@ class Row:
     document: Document
     verdict: str
     detail: str = ""
-    changes: tuple[tuple[Object | None, Object], ...] = ()
+    changes: tuple[Change, ...] = ()
     path: str = ""
     notes: tuple[str, ...] = ()
 
@@ -98,6 +98,8 @@ class Input:
         is_of_all = is_cluster_scoped(gvk) and gvk.kind not in _NAMESPACED_POLICIES
         if self.defined.get(gvk.group_kind, not is_of_all):
             content["metadata"].setdefault("namespace", namespace)
+        if gvk.api_version == CONFIG_API_VERSION:
+            raise document.error("kind", "is a settings file; give it by --config")
         if gvk.api_version == definitions.API_VERSION:
             for error in object_errors(document, config):
                 raise error
@@ -145,8 +147,9 @@ _OF_DEFINITION = (("group",), ("names", "kind"))
 _NAMESPACED_POLICIES = (policies.PROPAGATION[0], policies.OVERRIDES[0])
 
 
-async def rows_of(given: Input, vcs: list[VirtualCluster], rehearsal: Rehearsal) -> list[Row]:
-    """Plan each template for each virtual cluster that it is for. Raises KubeError."""
+async def rows_of(given: Input, names: Sequence[str], rehearsal: Rehearsal) -> list[Row]:
+    """Plan each template for each virtual cluster that it is for. Raises KubeError, ConfigError."""
+    vcs = given.selected(names)
     placed = [(each, *given.placed(each.content, vcs)) for each in given.templates]
     await rehearsal.read()
     for document, _, clusters in placed:
@@ -172,23 +175,23 @@ async def _row(
     place = manifest["metadata"]
     name = work_name(manifest["kind"], place["name"], place.get("namespace") or "")
     work = f"{execution_namespace(vc.name)}/{name}"
-    done, changes = await by.apply(vc, manifest, work)
+    done = await by.apply(vc, manifest, work)
     notes = [f"by {policy}"] if policy else []
     notes += [f"changed by {override}" for override in overrides]
     if isinstance(done, Failure):
         text = done.text.partition(f" {_name_of(document.content)}: ")[2] or done.text
         at = f" at {done.path}" if done.path and done.path not in text else ""
-        return Row(vc.name, document, "refused", text + at, path=done.path, notes=tuple(notes))
+        return Row(vc.name, document, "refused", text + at, (), done.path, tuple(notes))
     if done is None:
         return Row(vc.name, document, "nothing", "the host needs no object for it")
     notes += [f"{each.code}: {each.detail}" for each in done.notices]
-    if not all(is_answered for *_, is_answered in changes) and not by.is_offline:
+    if not by.host.is_checked and not by.host.is_offline:
         notes.append("the host cannot check it before what it depends on is there")
-    pairs = tuple((live and shown(live), shown(obj)) for live, obj, _ in changes)
-    verdict = "change" if any(live != obj for live, obj in pairs) else "unchanged"
-    if all(live is None for live, _ in pairs):
-        verdict = "apply" if by.is_offline else "create"
-    return Row(vc.name, document, verdict, "", pairs, tuple(notes))
+    changes = tuple((live and shown(live), shown(obj)) for live, obj in by.host.changes)
+    changes = tuple((live, obj) for live, obj in changes if live != obj)
+    is_new = any(live is None for live, _ in changes)
+    verdict = ("create" if is_new else "change") if changes else "unchanged"
+    return Row(vc.name, document, verdict, "", changes, "", tuple(notes))
 
 
 _OF_SERVER = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
@@ -240,7 +243,7 @@ def _yaml(obj: Object, other: Object | None = None) -> str:
         for field in ("data", "stringData"):
             was = dig(other, field) or {}
             obj |= {field: {k: _hidden(v, was.get(k)) for k, v in (obj.get(field) or {}).items()}}
-    return str(yaml.safe_dump(copy_object(obj), sort_keys=False, width=1000)).rstrip()
+    return str(yaml.safe_dump(copy_object(obj), sort_keys=True, width=1000)).rstrip()
 
 
 def _hidden(value: Any, other: Any) -> str:
@@ -256,12 +259,17 @@ def summary_of(rows: Sequence[Row]) -> str:
 
 
 async def _planned(
-    given: Input, vcs: list[VirtualCluster], config: AgentConfig, host: Credentials | None
+    given: Input, names: Sequence[str], config: AgentConfig, host: Credentials | None
 ) -> list[Row]:
     async with DryClient("host", host or _NO_HOST) as client:
-        is_offline = host is None
-        rehearsal = Rehearsal(config, given.vcs, client, given.defined, is_offline=is_offline)
-        return await rows_of(given, vcs, rehearsal)
+        client.is_offline = host is None
+        client.begin()
+        if host is not None and config.objects.enabled:
+            names_here = {vc.name for vc in given.vcs}
+            of_host = await definitions.definitions_on(client, config) or ()
+            vcs = (each.virtual_cluster for each in of_host if each.name not in names_here)
+            given.vcs += filter(None, vcs)
+        return await rows_of(given, names, Rehearsal(config, given.vcs, client, given.defined))
 
 
 @click.command(
@@ -291,16 +299,16 @@ def plan(
         if not files and directory is None:
             raise ConfigError("flags", "FILE", "give files, or a directory with -k")
         documents = documents_of(files) + (kustomized(str(directory)) if directory else [])
-        config = load_config(struct, config_path, {}) if config_path else struct()
-        raise_first(rule_problems(config), str(config_path))
+        config = struct()
+        if config_path is not None:
+            config = load_config(struct, config_path, {}, problems=all_problems)
         config = with_profile_defaults(
             replace(config, agent_namespace=config.agent_namespace or config.agent_name),
             config.agent_namespace or config.agent_name,
         )
         given = Input(documents, config, namespace)
-        vcs = given.selected(names)
         host = find_credentials(kubeconfig) if kubeconfig else None
-        rows = asyncio.run(_planned(given, vcs, config, host))
+        rows = asyncio.run(_planned(given, names, config, host))
         for line in (*text_of(rows, form), *_hints(given)):
             click.echo(line)
     click.echo(summary_of(rows), err=True)
@@ -311,6 +319,8 @@ def plan(
 def _hints(given: Input) -> Iterator[str]:
     every = [vc.name for vc in given.vcs]
     for policy, document in given.policies.items():
-        yield from (f"# {document.where()}: {policy}: {note}" for note in policy.notes(every))
+        spec, where = document.content.get("spec"), f"# {document.where()}: {policy}"
+        yield from (f"{where}: {note}" for note in policy.strangers(every))
+        yield from (f"{where}: {path} is not evaluated" for path in policies.unread(spec))
     for document in given.left_out:
         yield f"# {document.where()}: {document.content['kind']} is of the hub alone"

@@ -1,16 +1,18 @@
 """Karmada's policies and overrides, as far as files decide what they do.
 
 Source: karmada v1.18.2 pkg/detector/compare.go, pkg/util/selector.go, pkg/util/overridemanager.
-What the scheduler decides by the state of clusters is not evaluated; `Policy.notes` names it.
+What is not evaluated is ignored, and `unread` names it.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal
 
 import msgspec
 
+from karmada_vc_agent.config.decoding import part_of, settings_of, struct_of
 from karmada_vc_agent.model.core import Taint
 from karmada_vc_agent.model.objects import (
     Object,
@@ -32,7 +34,7 @@ _MISMATCH, _ALL, _LABELS, _NAME = range(4)
 
 
 class _Fields(msgspec.Struct, frozen=True, rename="camel"):
-    """Fields that are evaluated, or named as not evaluated; others are ignored."""
+    """Fields that are evaluated; all others are ignored."""
 
 
 class _Selector(_Fields, frozen=True):
@@ -47,19 +49,16 @@ class _Affinity(_Fields, frozen=True):
     cluster_names: tuple[str, ...] = ()
     exclude_clusters: tuple[str, ...] = ()
     label_selector: LabelSelector | None = None
-    field_selector: dict[str, Any] | None = None
 
 
 class _Placement(_Fields, frozen=True):
     cluster_affinity: _Affinity | None = None
     cluster_affinities: tuple[_Affinity, ...] = ()
     cluster_tolerations: tuple[dict[str, Any], ...] = ()
-    spread_constraints: tuple[dict[str, Any], ...] = ()
-    replica_scheduling: dict[str, Any] = {}
 
 
 class _Change(_Fields, frozen=True):
-    operator: Literal["", "add", "remove", "replace"] = ""
+    operator: Literal["add", "remove", "replace"]
     value: Any = None
     component: Literal["", "Registry", "Repository", "Tag"] = ""
     predicate: dict[str, str] | None = None
@@ -67,23 +66,28 @@ class _Change(_Fields, frozen=True):
     path: str = ""
 
 
+class _Overriders(_Fields, frozen=True):
+    image_overrider: tuple[_Change, ...] = ()
+    command_overrider: tuple[_Change, ...] = ()
+    args_overrider: tuple[_Change, ...] = ()
+    plaintext: tuple[_Change, ...] = ()
+
+
 class _Rule(_Fields, frozen=True):
     target_cluster: _Affinity | None = None
-    overriders: dict[str, tuple[_Change, ...]] = {}
+    overriders: _Overriders = _Overriders()
 
 
 class PolicySpec(_Fields, frozen=True):
-    """The spec of a policy or of an override; its own target and overriders are the older form."""
+    """The spec of a policy or of an override, whose own target and overriders are an older form."""
 
     resource_selectors: tuple[_Selector, ...] = ()
     placement: _Placement = _Placement()
     priority: int = 0
     conflict_resolution: Literal["Abort", "Overwrite"] = "Abort"
-    propagate_deps: bool = False
-    suspension: dict[str, Any] = {}
     override_rules: tuple[_Rule, ...] = ()
     target_cluster: _Affinity | None = None
-    overriders: dict[str, tuple[_Change, ...]] = {}
+    overriders: _Overriders = _Overriders()
 
     @property
     def rules(self) -> tuple[_Rule, ...]:
@@ -117,29 +121,30 @@ class Policy:
             return _ALL
         return max((_closeness(each, template) for each in selectors), default=_MISMATCH)
 
-    def notes(self, clusters: Sequence[str]) -> Iterator[str]:
-        """Yield what is not evaluated of it, and what it names that is none of `clusters`."""
-        spec, placement = self.spec, self.spec.placement
-        of_rules = (rule.target_cluster for rule in spec.rules)
-        for each in (placement.cluster_affinity, *placement.cluster_affinities, *of_rules):
-            if each is not None and each.field_selector:
-                yield "fieldSelector is not evaluated: it selects every virtual cluster here"
+    def strangers(self, clusters: Sequence[str]) -> Iterator[str]:
+        """Yield a sentence for each name that is of none of `clusters`."""
+        placement, rules = self.spec.placement, self.spec.rules
+        affinities = (placement.cluster_affinity, *placement.cluster_affinities)
+        for each in (*affinities, *(rule.target_cluster for rule in rules)):
             for name in each.cluster_names if each is not None else ():
                 if name not in clusters:
                     meant = did_you_mean(name, clusters)
                     yield f'"{name}" is none of these virtual clusters{meant}'
-        for is_there, text in (
-            (
-                placement.replica_scheduling.get("replicaSchedulingType") == "Divided",
-                "the scheduler divides replicas; they are shown as in the template",
-            ),
-            (placement.spread_constraints, "spreadConstraints may select fewer virtual clusters"),
-            (spec.propagate_deps, "propagateDeps is not evaluated"),
-            (spec.suspension, "suspension is not evaluated: what it suspends is not applied"),
-            (any("fieldOverrider" in r.overriders for r in spec.rules), "fieldOverrider is not"),
-        ):
-            if is_there:
-                yield text
+
+
+def unread(raw: Any, kind: Any = PolicySpec, path: str = "") -> Iterator[str]:
+    """Yield the paths of what a spec sets that is not evaluated."""
+    if isinstance(raw, list):
+        for each in raw:
+            yield from unread(each, part_of(kind), path)
+    elif isinstance(raw, dict) and (struct := struct_of(kind)) is not None:
+        kinds = {setting.key: setting.kind for setting in settings_of(struct)}
+        for key, value in raw.items():
+            below = f"{path}.{key}".removeprefix(".")
+            if key in kinds:
+                yield from unread(value, kinds[key], below)
+            else:
+                yield below
 
 
 def _closeness(selector: _Selector, template: Object) -> int:
@@ -222,8 +227,8 @@ _OF_PODS: Mapping[str, tuple[str, ...]] = {"Pod": ("spec",)} | dict.fromkeys(
 """Kinds whose containers overriders change -> where the pod is."""
 
 
-def _overridden(obj: Object, rules: Mapping[str, Sequence[_Change]]) -> Object:
-    for change in rules.get("imageOverrider", ()):
+def _overridden(obj: Object, rules: _Overriders) -> Object:
+    for change in rules.image_overrider:
         if change.predicate is None:
             for container in _containers(obj):
                 container["image"] = _image(container["image"], change)
@@ -232,33 +237,17 @@ def _overridden(obj: Object, rules: Mapping[str, Sequence[_Change]]) -> Object:
         steps = (int(step) if step.isdigit() else step for step in path.strip("/").split("/"))
         image = _image(dig(obj, *steps), change)
         obj = apply_json_patch(obj, [{"op": "replace", "path": path, "value": image}])
-    for field in ("command", "args"):
-        for change in rules.get(f"{field}Overrider", ()):
-            for container in _containers(obj):
-                if container.get("name") == change.container_name:
-                    container[field] = _words(container.get(field) or [], change)
-    for field in ("labels", "annotations"):
-        for change in rules.get(f"{field}Overrider", ()):
-            _override_keys(metadata_map(obj, field), change)
-    patch = [
-        {"op": change.operator, "path": change.path, "value": change.value}
-        for change in rules.get("plaintext", ())
-    ]
-    return dict(apply_json_patch(obj, patch))
-
-
-def _words(given: list[str], change: _Change) -> list[str]:
-    if change.operator == "add":
-        return [*given, *change.value]
-    return [word for word in given if word not in change.value]
-
-
-def _override_keys(pairs: Object, change: _Change) -> None:
-    for key, text in change.value.items():
-        if change.operator == "remove":
-            pairs.pop(key, None)
-        elif change.operator == "add" or key in pairs:
-            pairs[key] = text
+    for field, changes in (("command", rules.command_overrider), ("args", rules.args_overrider)):
+        for change, container in product(changes, _containers(obj)):
+            if container.get("name") == change.container_name:
+                given = container.get(field) or []
+                added = change.value if change.operator == "add" else []
+                removed = change.value if change.operator == "remove" else []
+                container[field] = [*(word for word in given if word not in removed), *added]
+    patch = (
+        {"op": each.operator, "path": each.path, "value": each.value} for each in rules.plaintext
+    )
+    return dict(apply_json_patch(obj, list(patch)))
 
 
 def _containers(obj: Object) -> list[Object]:

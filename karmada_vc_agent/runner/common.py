@@ -27,7 +27,7 @@ from karmada_vc_agent.cluster.virtual_clusters import (
     former_names,
     labelled_cluster,
 )
-from karmada_vc_agent.config.checks import Problems
+from karmada_vc_agent.config import checks
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.codec import Codec
 from karmada_vc_agent.kube.controller import Signal, WorkQueue
@@ -83,12 +83,11 @@ def translation_settings(config: AgentConfig) -> context.TranslationSettings:
     )
 
 
-def rule_problems(config: AgentConfig) -> Problems:
-    """Yield what `config` cannot validate, since it must not import the rules."""
-    try:
-        context.NamespaceTemplate.parse(config.namespace_template)
-    except ValueError as error:
-        yield "namespaceTemplate", str(error)
+def all_problems(config: AgentConfig) -> checks.Problems:
+    """Yield every validated setting, also by rules, which `config` must not import."""
+    yield from checks.problems(config)
+    parse = context.NamespaceTemplate.parse
+    yield "namespaceTemplate", checks.raised(parse, config.namespace_template)
     for kind, policy in config.cluster_scoped_kinds.items():
         yield f'clusterScopedKinds["{kind}"]', kind_policy.problem_with(kind, policy)
 
