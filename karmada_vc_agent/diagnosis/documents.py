@@ -116,7 +116,8 @@ def _parsed(source: str, content: bytes) -> list[Document]:
         finally:
             loader.dispose()
     except YamlError as error:
-        raise ConfigError(source, "", str(error)) from error
+        line, _, problem = str(error).removeprefix("line ").partition(": ")
+        raise ConfigError(f"{source}:{line}", "", problem) from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         lines = content[: getattr(error, "position", 0)].count(b"\n") + 1
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)

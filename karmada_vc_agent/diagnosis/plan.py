@@ -84,6 +84,8 @@ class Input:
         self.defined: dict[GroupKind, bool] = {}
         self.left_out: list[Document] = []
         for document in documents:
+            if dig(document.content, "apiVersion") == CONFIG_API_VERSION:
+                raise document.error("kind", "is a settings file; give it by --config")
             if problem := malformed_frame(document.content):
                 raise document.error("", problem)
             if gvk_of(document.content).group_kind == CUSTOM_RESOURCE_DEFINITION:
@@ -98,8 +100,6 @@ class Input:
         is_of_all = is_cluster_scoped(gvk) and gvk.kind not in _NAMESPACED_POLICIES
         if self.defined.get(gvk.group_kind, not is_of_all):
             content["metadata"].setdefault("namespace", namespace)
-        if gvk.api_version == CONFIG_API_VERSION:
-            raise document.error("kind", "is a settings file; give it by --config")
         if gvk.api_version == definitions.API_VERSION:
             for error in object_errors(document, config):
                 raise error

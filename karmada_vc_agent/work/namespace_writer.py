@@ -614,9 +614,10 @@ class NamespaceWriter:
         except AlreadyExistsError:
             live = await self.host.get(NAMESPACES.path(name=name))
             refuse_taken(vc, namespace, self.settings.agent_name, live)
-            if claim_of(live) is None:
-                return await self._adopt(vc, desired, live)
-        self.claims.store.accept(live)
+        if claim_of(live) is None:
+            await self._adopt(vc, desired, live)
+        else:
+            self.claims.store.accept(live)
 
     async def _adopt(self, vc: VirtualCluster, desired_namespace: Object, live: Object) -> None:
         extra = {"virtual_cluster": vc.name, "namespace": live["metadata"]["name"]}
