@@ -1,6 +1,7 @@
 """The agent's own way from manifest to host, by requests that change nothing."""
 
 import json
+import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -36,6 +37,8 @@ from karmada_vc_agent.work.namespace_writer import NAMESPACES, NamespaceWriter, 
 from karmada_vc_agent.work.reporting import Done, WindowGate, WorkManifest
 from karmada_vc_agent.work.shared_objects import SharedNames, SharedObjects
 
+_IN_NAMESPACE = re.compile("/namespaces/([^/]+)/")
+
 Change = tuple[Object | None, Object]
 """An object of the host before, None = it has none, and after."""
 
@@ -43,11 +46,14 @@ Change = tuple[Object | None, Object]
 class DryClient(ApiClient):
     """A client whose writes are dry runs. is_offline: of a host that has nothing and takes all.
 
-    changes: what was written. is_checked: whether the host judged all of it: it cannot judge what
-    only an earlier write makes possible, such as what is in a new namespace.
+    account: whose rights are used, "" = those of the kubeconfig. ready: host namespaces in which
+    the agent has its rights already. changes: what was written. is_checked: whether the host judged
+    all of it: it cannot judge what only an earlier write makes possible.
     """
 
     is_offline = False
+    account = ""
+    ready: frozenset[str] = frozenset()
 
     def begin(self) -> None:
         """Forget what was written, before the next manifest."""
@@ -58,13 +64,14 @@ class DryClient(ApiClient):
     async def _call(self, request: Any) -> bytes:
         if request.method == "GET":
             return await self._read(request)
-        answer = json.dumps(request.body).encode()
-        if not self.is_offline:
-            dry = replace(request, query={**(request.query or {}), "dryRun": "All"})
-            try:
+        query = {**(request.query or {}), "dryRun": "All"}
+        dry = replace(request, query=query, as_user=request.as_user or self.account)
+        namespace, answer = _IN_NAMESPACE.search(request.path), None
+        if not self.is_offline and (namespace is None or namespace[1] in self.ready):
+            with suppress(NotFoundError):  # such as a role that the plan has, too
                 answer = await super()._call(dry)
-            except NotFoundError:
-                self.is_checked = False
+        self.is_checked &= answer is not None
+        answer = answer or json.dumps(request.body).encode()
         self.changes.append((self._seen.get(request.path), json.loads(answer)))
         return answer
 
@@ -131,6 +138,7 @@ class Rehearsal:
         defined: Mapping[GroupKind, bool],
     ) -> None:
         self.host, registry = host, virtual_clusters.VirtualClusters(vcs)
+        self._account = config.agent_namespace, config.agent_name
         self._vcs, is_strict = registry, config.tenancy == STRICT
         self._nodes: Store[Node] = Store(
             Codec(Node), {host_objects.ADDRESS_INDEX: host_objects.addresses_of}
@@ -181,6 +189,12 @@ class Rehearsal:
             head = {"apiVersion": "v1", "kind": "Namespace"}
             self._spaces.seed(head | each for each in spaces)
             self.host.refusal = self._claims.refusal
+            self.host.ready = frozenset(
+                host for name in self._claims.clusters() for host in self._claims.of(name).values()
+            )
+            namespace, name = self._account
+            if await self.host.find(f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}"):
+                self.host.account = vocabulary.service_account_user(namespace, name)
             groups = self._kinds.served.by_kind.get(virtual_clusters.NODE_GROUP)
             if groups is not None:
                 self._groups.seed(await items_unless_absent(self.host, groups.path()) or ())
