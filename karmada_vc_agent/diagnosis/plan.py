@@ -185,6 +185,8 @@ async def _row(
     if done is None:
         return Row(vc.name, document, "nothing", "the host needs no object for it")
     notes += [f"{each.code}: {each.detail}" for each in done.notices]
+    if by.host.is_offline and "*" in str(manifest.get("rules")):
+        notes.append("without --kubeconfig * is nothing: it means what the host serves")
     if not by.host.is_checked and not by.host.is_offline:
         notes.append("the host cannot check it before what it depends on is there")
     changes = tuple((live and shown(live), shown(obj)) for live, obj in by.host.changes)

@@ -16,7 +16,7 @@ from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import Codec, RawCodec
 from karmada_vc_agent.kube.discovery import Discovery, Resource, items_unless_absent
-from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.kube.errors import NotFoundError, NotServedError
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import vocabulary
@@ -38,6 +38,7 @@ from karmada_vc_agent.work.reporting import Done, WindowGate, WorkManifest
 from karmada_vc_agent.work.shared_objects import SharedNames, SharedObjects
 
 _IN_NAMESPACE = re.compile("/namespaces/([^/]+)/")
+_SLASHES_OF_GROUP = 2
 
 Change = tuple[Object | None, Object]
 """An object of the host before, None = it has none, and after."""
@@ -77,7 +78,8 @@ class DryClient(ApiClient):
 
     async def _read(self, request: Any) -> bytes:
         if self.is_offline:
-            raise NotFoundError(404, "NotFound", f"{request.path} of no host")
+            is_group = request.path.count("/") == _SLASHES_OF_GROUP
+            raise (NotServedError if is_group else NotFoundError)(404, "NotFound", request.path)
         answer = await super()._call(request)
         live = self._seen[request.path] = json.loads(answer)
         if request.path.rpartition("/")[0] == NAMESPACES.path():  # its claim marks it first
