@@ -195,7 +195,16 @@ NONSENSE = {
         ),
         6,
     ),
-    "an odd List": ("apiVersion: v1\nkind: List\nitems: {a: b}", 3),
+    "a key of two parts": ("? [a, b]\n: c", 1),
+    "no number": ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\nx: .nan", 1),
+    "aliases without end": (
+        "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
+        + "".join(
+            f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n"
+            for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+        ),
+        1,
+    ),
 }
 
 

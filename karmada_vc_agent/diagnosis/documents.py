@@ -1,5 +1,6 @@
 """YAML of users: its documents, and in which line something is."""
 
+import json
 import re
 import subprocess
 import sys
@@ -11,7 +12,6 @@ from typing import Any
 import yaml
 
 from karmada_vc_agent.config.decoding import ConfigError
-from karmada_vc_agent.model.objects import maps_at
 from karmada_vc_agent.model.user_text import (
     LOADER,
     YamlError,
@@ -24,6 +24,7 @@ from karmada_vc_agent.model.user_text import (
 _STEP = re.compile(r'\.?([^.\[\]]+)|\["?([^\]"]*)"?\]')
 _SUFFIXES = (".yaml", ".yml", ".json")
 STDIN = "-"
+_MOST_NODES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +52,14 @@ class Document:
         """Return `file:line` of a field, or of the nearest one around it."""
         return f"{self.source}:{self.line(path)}"
 
+    def as_json(self) -> "Document":
+        """Return what kubectl would send: keys, and dates, are strings. Raises ConfigError."""
+        try:
+            text = json.dumps(self.content, default=str, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise self.error("", f"is no JSON: {error}") from error
+        return Document(self.source, self.node, json.loads(text))
+
     def error(self, path: str, problem: str) -> ConfigError:
         """Return the error of a field, which names file and line."""
         return ConfigError(self.where(path), path, problem)
@@ -70,7 +79,7 @@ def _below(node: yaml.Node, step: str) -> Iterator[tuple[yaml.Node, yaml.Node]]:
 
 
 def documents_of(files: Sequence[str]) -> list[Document]:
-    """Read files, directories and, as `-`, stdin; Lists are their items. Raises ConfigError."""
+    """Read files, directories and, as `-`, stdin Raises ConfigError."""
     return [each for name in files for path in _files(name) for each in _read(path)]
 
 
@@ -112,7 +121,10 @@ def _parsed(source: str, content: bytes) -> list[Document]:
             while loader.check_node():
                 node = loader.get_node()
                 refuse_repeated_keys(node)
-                documents += _items(Document(source, node, loader.construct_document(node)))
+                if _expanded(node, {}) > _MOST_NODES:
+                    raise YamlError(f"line 1: its aliases make more than {_MOST_NODES} values")
+                content_of = loader.construct_document(node)
+                documents += [] if content_of is None else [Document(source, node, content_of)]
         finally:
             loader.dispose()
     except YamlError as error:
@@ -126,14 +138,11 @@ def _parsed(source: str, content: bytes) -> list[Document]:
     return documents
 
 
-def _items(document: Document) -> list[Document]:
-    content = document.content
-    if content is None:
-        return []
-    if not isinstance(content, dict) or content.get("kind") != "List":
-        return [document]
-    nodes: list[yaml.Node] = next((of.value for _, of in _below(document.node, "items")), [])
-    items = maps_at(content, "items")
-    if not isinstance(content.get("items"), list) or len(items) != len(nodes):
-        raise document.error("items", "must be a list of objects")
-    return [Document(document.source, *each) for each in zip(nodes, items, strict=True)]
+def _expanded(node: yaml.Node, sizes: dict[int, int]) -> int:
+    """Return how many nodes a node is once its aliases are copies; a circle is left to others."""
+    if id(node) not in sizes:
+        sizes[id(node)] = 0
+        below = node.value if isinstance(node, yaml.CollectionNode) else ()
+        parts = (part for each in below for part in (each if isinstance(each, tuple) else (each,)))
+        sizes[id(node)] = 1 + sum(_expanded(part, sizes) for part in parts)
+    return sizes[id(node)]

@@ -111,7 +111,7 @@ class Input:
             try:
                 spec = decode(content.get("spec") or {}, PolicySpec, "")
             except ConfigError as error:
-                raise document.error(f"spec.{error.path}", error.problem) from error
+                raise document.error(f"spec.{error.path}".strip("."), error.problem) from error
             place = content["metadata"]
             namespace = place["namespace"] if gvk.kind in _NAMESPACED_POLICIES else ""
             self.policies[Policy(gvk.kind, namespace, place["name"], spec)] = document
@@ -132,15 +132,17 @@ class Input:
                 raise ConfigError("flags", "--cluster", problem)
         return [vc for vc in self.vcs if not names or vc.name in names]
 
-    def placed(self, template: Object, vcs: list[VirtualCluster]) -> tuple[Policy | None, Any]:
-        """Return the policy of a template, and its virtual clusters; None if no policy has it."""
+    def placed(self, template: Object) -> tuple[Policy | None, list[VirtualCluster], str]:
+        """Return the policy of a template, its virtual clusters, and why it has none."""
         if gvk_of(template).group_kind == NAMESPACE:
             is_skipped = labels_of(template).get(_SKIPPED_LABEL) == "true"
-            return None, [] if is_skipped else vcs
+            return None, [] if is_skipped else self.vcs, f"it has label {_SKIPPED_LABEL}"
         if not any(each.kind in policies.PROPAGATION for each in self.policies):
-            return None, vcs
+            return None, self.vcs, ""
         policy = policies.policy_of(self.policies, template)
-        return policy, policies.clusters_of(policy, vcs) if policy else None
+        if policy is None:
+            return None, [], "no policy matches"
+        return policy, policies.clusters_of(policy, self.vcs), f"{policy} selects none of these"
 
 
 _OF_DEFINITION = (("group",), ("names", "kind"))
@@ -150,18 +152,18 @@ _NAMESPACED_POLICIES = (policies.PROPAGATION[0], policies.OVERRIDES[0])
 async def rows_of(given: Input, names: Sequence[str], rehearsal: Rehearsal) -> list[Row]:
     """Plan each template for each virtual cluster that it is for. Raises KubeError, ConfigError."""
     vcs = given.selected(names)
-    placed = [(each, *given.placed(each.content, vcs)) for each in given.templates]
+    placed = [(each, *given.placed(each.content)) for each in given.templates]
     await rehearsal.read()
-    for document, _, clusters in placed:
-        for vc in clusters or ():
+    for document, _, clusters, _ in placed:
+        for vc in clusters:
             if namespace := document.content["metadata"].get("namespace"):
                 await rehearsal.claim(vc, namespace)
     rows = []
-    for document, policy, clusters in placed:
+    for document, policy, clusters, reason in placed:
         if not clusters:
-            verdict = "no policy matches" if clusters is None else f"{policy} selects none of these"
-            rows.append(Row("", document, "nowhere", verdict if policy or clusters is None else ""))
-        rows += [await _row(given, document, policy, vc, rehearsal) for vc in clusters or ()]
+            rows.append(Row("", document, "nowhere", reason))
+        here = (vc for vc in clusters if vc in vcs)
+        rows += [await _row(given, document, policy, vc, rehearsal) for vc in here]
     return rows
 
 
@@ -301,6 +303,7 @@ def plan(
         if not files and directory is None:
             raise ConfigError("flags", "FILE", "give files, or a directory with -k")
         documents = documents_of(files) + (kustomized(str(directory)) if directory else [])
+        documents = [each.as_json() for each in documents]
         config = struct()
         if config_path is not None:
             config = load_config(struct, config_path, {}, problems=all_problems)

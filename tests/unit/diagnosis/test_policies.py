@@ -20,7 +20,7 @@ from tests.fakes import objects
 
 A: dict[str, Any] = {"name": "branch-a", "nodeNames": ["n1"], "clusterLabels": {"size": "small"}}
 B: dict[str, Any] = {"name": "branch-b", "nodeNames": ["n2"]}
-TAINTED = {
+TAINTED: dict[str, Any] = {
     "name": "branch-c",
     "nodeNames": ["n3"],
     "taints": [{"key": "closed", "effect": "NoSchedule"}],
@@ -202,7 +202,7 @@ def test_karmada_marks_what_it_manages_and_how_conflicts_end() -> None:
 
 
 def test_what_is_not_evaluated_and_strangers_are_named() -> None:
-    spec = {
+    spec: dict[str, Any] = {
         "resourceSelectors": [DEPLOYMENTS],
         "propagateDeps": True,
         "placement": {
@@ -218,5 +218,5 @@ def test_what_is_not_evaluated_and_strangers_are_named() -> None:
     by = policy("PropagationPolicy", **spec)
     (text,) = by.strangers(ALL)
     assert text == '"brnach-a" is none of these virtual clusters; did you mean "branch-a"?'
-    rules = {"overrideRules": [{"overriders": {"labelsOverrider": []}}]}
+    rules: Object = {"overrideRules": [{"overriders": {"labelsOverrider": []}}]}
     assert list(unread(rules)) == ["overrideRules.overriders.labelsOverrider"]
