@@ -1,6 +1,7 @@
 """`karmada-vc-agent join`: its options, and how it runs."""
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import fields, replace
 from itertools import chain
@@ -23,7 +24,7 @@ from karmada_vc_agent.access.rights import (
 from karmada_vc_agent.cluster.hub_clusters import host_id
 from karmada_vc_agent.commands import shared
 from karmada_vc_agent.commands.shared import one_line_errors
-from karmada_vc_agent.config.checks import Problems, cluster_name_problem, is_dns_name, raise_first
+from karmada_vc_agent.config.checks import cluster_name_problem, is_dns_name
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
@@ -230,12 +231,12 @@ def join(**options: Any) -> None:
 
 
 def _plan(options: dict[str, Any]) -> JoinPlan:
-    raise_first(_misused(options), "flags")
+    _raise_first(_misused(options))
     file: Path | None = options["config_path"]
     config, agent, namespace = shared.settings_and_agent(options)
     listed = config.virtual_clusters if config else ()
     clusters = (*(vc.name for vc in listed), *options["names"])
-    raise_first(_misspelt(options, clusters), "flags")
+    _raise_first(_misspelt(options, clusters))
     access = HubAccess(
         agent,
         clusters,
@@ -259,47 +260,52 @@ def _plan(options: dict[str, Any]) -> JoinPlan:
     return JoinPlan(**{each.name: given[each.name] for each in fields(JoinPlan)})
 
 
+Problems = Iterator[tuple[object, str, str]]
+"""Whether something is wrong, with which option, and what."""
+
+
+def _raise_first(problems: Problems) -> None:
+    for is_wrong, option, problem in problems:
+        if is_wrong:
+            raise ConfigError("flags", option, problem)
+
+
 def _misused(options: dict[str, Any]) -> Problems:
     applies, is_dry, token = options["applies"], options["is_dry"], options["token"]
     endpoint, hashes, skips = options["endpoint"], options["ca_hashes"], options["skips_ca"]
     kubeconfig, needs_hub = options["karmada_kubeconfig"], applies and options["only"] != "host"
     ways = sum((applies, bool(options["output"]), bool(options["directory"])))
-    one = "choose one of --apply, -o yaml and --output-dir"
-    yield "--apply", one if ways != 1 else None
+    yield ways != 1, "--apply", "choose one of --apply, -o yaml and --output-dir"
     alone = "needs --apply, and a kubeconfig instead of a token"
-    yield "--dry-run", alone if is_dry and (not applies or token) else None
+    yield is_dry and (not applies or token), "--dry-run", alone
     hub = "--apply needs the hub: give an administrator's kubeconfig, or HOST:PORT and --token"
-    yield "--karmada-kubeconfig", hub if needs_hub and not (kubeconfig or token) else None
+    yield needs_hub and not (kubeconfig or token), "--karmada-kubeconfig", hub
     is_empty = not options["config_path"] and not options["names"]
-    yield "--config", "give a settings file or names (--name)" if is_empty else None
-    both = "give either a kubeconfig of the hub or a token"
-    yield "--token", both if kubeconfig and token else None
+    yield is_empty, "--config", "give a settings file or names (--name)"
+    yield kubeconfig and token, "--token", "give either a kubeconfig of the hub or a token"
     without = "HOST:PORT and --discovery-token-... need --token"
-    yield "--token", without if not token and (endpoint or hashes or skips) else None
-    nowhere = "--token needs the address of the hub"
-    yield "HOST:PORT", nowhere if token and not endpoint else None
+    yield not token and (endpoint or hashes or skips), "--token", without
+    yield token and not endpoint, "HOST:PORT", "--token needs the address of the hub"
     skip = "--discovery-token-unsafe-skip-ca-verification to skip the check"
     unpinned = f"give --discovery-token-ca-cert-hash, or {skip}"
-    yield "--token", unpinned if token and bool(hashes) == skips else None
+    yield token and bool(hashes) == skips, "--token", unpinned
 
 
 def _misspelt(options: dict[str, Any], names: tuple[str, ...]) -> Problems:
     for index, name in enumerate(names):
-        yield "--name", cluster_name_problem(name)
-        yield "--name", f'"{name}" is given twice' if name in names[:index] else None
+        yield cluster_name_problem(name), "--name", cluster_name_problem(name) or ""
+        yield name in names[:index], "--name", f'"{name}" is given twice'
     texts = [("--scheduler", each) for each in options["schedulers"]]
     for option, text in (*texts, ("--image", options["image"] or IMAGE)):
-        is_wrong = not text or " " in text
-        yield option, f'"{text}" is empty or has a space' if is_wrong else None
+        yield not text or " " in text, option, f'"{text}" is empty or has a space'
     for group in options["api_groups"]:  # never *: it would be all Secrets of the host
-        problem = None if is_dns_name(group) else f'"{group}" is not an API group'
-        yield "--approve-api-group", problem
+        yield not is_dns_name(group), "--approve-api-group", f'"{group}" is not an API group'
     server, token = options["karmada_server"], options["token"]
     is_url = not server or is_http_url(server)
-    yield "--karmada-server", None if is_url else f'"{server}" is not a valid http(s) URL'
-    yield "--token", token_problem(token) if token else None
-    for given in options["ca_hashes"]:
-        yield "--discovery-token-ca-cert-hash", hash_problem(given)
+    yield not is_url, "--karmada-server", f'"{server}" is not a valid http(s) URL'
+    yield token and token_problem(token), "--token", token_problem(token)
+    for problem in map(hash_problem, options["ca_hashes"]):
+        yield problem, "--discovery-token-ca-cert-hash", problem
 
 
 def _controllers(text: str) -> tuple[str, ...]:
