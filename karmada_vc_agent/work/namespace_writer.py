@@ -614,14 +614,13 @@ class NamespaceWriter:
         except AlreadyExistsError:
             live = await self.host.get(NAMESPACES.path(name=name))
             refuse_taken(vc, namespace, self.settings.agent_name, live)
-        if claim_of(live) is None:
-            await self._adopt(vc, desired, live)
-        else:
-            self.claims.store.accept(live)
+            if claim_of(live) is None:
+                live = await self._adopt(vc, desired, live)
+        self.claims.store.accept(live)
 
-    async def _adopt(self, vc: VirtualCluster, desired_namespace: Object, live: Object) -> None:
-        extra = {"virtual_cluster": vc.name, "namespace": live["metadata"]["name"]}
-        _log.info("Adopting namespace", extra=extra)
+    async def _adopt(self, vc: VirtualCluster, desired_namespace: Object, live: Object) -> Object:
+        name = live["metadata"]["name"]
+        _log.info("Adopting namespace", extra={"virtual_cluster": vc.name, "namespace": name})
         selector = annotations_of(desired_namespace)[vocabulary.NODE_SELECTOR_ANNOTATION]
         annotations: dict[str, str | None] = {
             **dict.fromkeys(_OF_OTHERS & annotations_of(live).keys()),
@@ -633,7 +632,8 @@ class NamespaceWriter:
             for key, value in labels_of(desired_namespace).items()
             if vocabulary.is_ours(key)
         }
-        await self._patch(live, {"metadata": {"labels": labels, "annotations": annotations}})
+        patch = {"metadata": {"labels": labels, "annotations": annotations}}
+        return await self.host.patch_same(NAMESPACES.path(name=name), live, patch)
 
 
 def _refused(code: Code, detail: str, name: str = "") -> RefusedError:
