@@ -98,7 +98,7 @@ class _Settings:
 
 
 def _all(given: Iterable[tuple[str, str | None]]) -> tuple[list[_Problem], bool]:
-    """Return what checks yield, and whether they came to their end."""
+    """Return what checks yield, and whether nothing ended them."""
     wrong: list[_Problem] = []
     try:
         for path, problem in given:

@@ -21,7 +21,7 @@ from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.diagnosis import policies
 from karmada_vc_agent.diagnosis.check import object_errors
 from karmada_vc_agent.diagnosis.documents import Document, documents_of, kustomized
-from karmada_vc_agent.diagnosis.policies import Policy, PolicySpec
+from karmada_vc_agent.diagnosis.policies import FilePolicy, PolicySpec
 from karmada_vc_agent.diagnosis.rehearsal import Change, DryClient, Rehearsal
 from karmada_vc_agent.features.objects import definitions
 from karmada_vc_agent.kube.kubeconfig import find_credentials
@@ -79,7 +79,7 @@ class Input:
 
     def __init__(self, documents: Sequence[Document], config: AgentConfig, namespace: str) -> None:
         self.templates: list[Document] = []
-        self.policies: dict[Policy, Document] = {}
+        self.policies: dict[FilePolicy, Document] = {}
         self.vcs: list[VirtualCluster] = list(config.virtual_clusters)
         self.defined: dict[GroupKind, bool] = {}
         self.left_out: list[Document] = []
@@ -114,7 +114,7 @@ class Input:
                 raise document.error(f"spec.{error.path}".strip("."), error.problem) from error
             place = content["metadata"]
             namespace = place["namespace"] if gvk.kind in _NAMESPACED_POLICIES else ""
-            self.policies[Policy(gvk.kind, namespace, place["name"], spec)] = document
+            self.policies[FilePolicy(gvk.kind, namespace, place["name"], spec)] = document
         elif gvk.group.endswith(KARMADAS_DOMAIN.removesuffix("/")):
             self.left_out.append(document)
         else:
@@ -132,7 +132,7 @@ class Input:
                 raise ConfigError("flags", "--cluster", problem)
         return [vc for vc in self.vcs if not names or vc.name in names]
 
-    def placed(self, template: Object) -> tuple[Policy | None, list[VirtualCluster], str]:
+    def placed(self, template: Object) -> tuple[FilePolicy | None, list[VirtualCluster], str]:
         """Return the policy of a template, its virtual clusters, and why it has none."""
         if gvk_of(template).group_kind == NAMESPACE:
             is_skipped = labels_of(template).get(_SKIPPED_LABEL) == "true"
@@ -168,7 +168,7 @@ async def rows_of(given: Input, names: Sequence[str], rehearsal: Rehearsal) -> l
 
 
 async def _row(
-    given: Input, document: Document, policy: Policy | None, vc: VirtualCluster, by: Rehearsal
+    given: Input, document: Document, policy: FilePolicy | None, vc: VirtualCluster, by: Rehearsal
 ) -> Row:
     try:
         manifest, overrides = policies.manifest_for(document.content, vc, policy, given.policies)

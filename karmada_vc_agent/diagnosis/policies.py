@@ -33,11 +33,11 @@ _MISMATCH, _ALL, _LABELS, _NAME = range(4)
 """How closely a selector names a template."""
 
 
-class _Fields(msgspec.Struct, frozen=True, rename="camel"):
+class _PolicyFields(msgspec.Struct, frozen=True, rename="camel"):
     """Fields that are evaluated; all others are ignored."""
 
 
-class _Selector(_Fields, frozen=True):
+class _Selector(_PolicyFields, frozen=True):
     api_version: str
     kind: str
     namespace: str = ""
@@ -45,19 +45,19 @@ class _Selector(_Fields, frozen=True):
     label_selector: LabelSelector | None = None
 
 
-class _Affinity(_Fields, frozen=True):
+class _Affinity(_PolicyFields, frozen=True):
     cluster_names: tuple[str, ...] = ()
     exclude_clusters: tuple[str, ...] = ()
     label_selector: LabelSelector | None = None
 
 
-class _Placement(_Fields, frozen=True):
+class _Placement(_PolicyFields, frozen=True):
     cluster_affinity: _Affinity | None = None
     cluster_affinities: tuple[_Affinity, ...] = ()
     cluster_tolerations: tuple[dict[str, Any], ...] = ()
 
 
-class _Change(_Fields, frozen=True):
+class _Change(_PolicyFields, frozen=True):
     operator: Literal["add", "remove", "replace"]
     value: Any = None
     component: Literal["", "Registry", "Repository", "Tag"] = ""
@@ -66,19 +66,19 @@ class _Change(_Fields, frozen=True):
     path: str = ""
 
 
-class _Overriders(_Fields, frozen=True):
+class _Overriders(_PolicyFields, frozen=True):
     image_overrider: tuple[_Change, ...] = ()
     command_overrider: tuple[_Change, ...] = ()
     args_overrider: tuple[_Change, ...] = ()
     plaintext: tuple[_Change, ...] = ()
 
 
-class _Rule(_Fields, frozen=True):
+class _Rule(_PolicyFields, frozen=True):
     target_cluster: _Affinity | None = None
     overriders: _Overriders = _Overriders()
 
 
-class PolicySpec(_Fields, frozen=True):
+class PolicySpec(_PolicyFields, frozen=True):
     """The spec of a policy or of an override, whose own target and overriders are an older form."""
 
     resource_selectors: tuple[_Selector, ...] = ()
@@ -100,7 +100,7 @@ OVERRIDES = ("OverridePolicy", "ClusterOverridePolicy")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Policy:
+class FilePolicy:
     """A policy of the files; namespace "" = one of all namespaces."""
 
     kind: str
@@ -159,7 +159,7 @@ def _closeness(selector: _Selector, template: Object) -> int:
     return _LABELS if selector.label_selector.matches(labels_of(template)) else _MISMATCH
 
 
-def policy_of(policies: Iterable[Policy], template: Object) -> Policy | None:
+def policy_of(policies: Iterable[FilePolicy], template: Object) -> FilePolicy | None:
     """Return the policy that claims a template: of its namespace, else of all; None if none."""
     ranked = [
         (not policy.namespace, -policy.spec.priority, -match, policy.name, policy)
@@ -169,7 +169,7 @@ def policy_of(policies: Iterable[Policy], template: Object) -> Policy | None:
     return min(ranked, key=lambda each: each[:-1])[-1] if ranked else None
 
 
-def clusters_of(policy: Policy, vcs: Iterable[VirtualCluster]) -> list[VirtualCluster]:
+def clusters_of(policy: FilePolicy, vcs: Iterable[VirtualCluster]) -> list[VirtualCluster]:
     """Return the virtual clusters that a policy selects; of several affinities the first fits."""
     placement = policy.spec.placement
     fit = [vc for vc in vcs if _is_tolerated(vc, placement.cluster_tolerations)]
@@ -194,8 +194,8 @@ def _is_meant(affinity: _Affinity | None, vc: VirtualCluster) -> bool:
 
 
 def manifest_for(
-    template: Object, vc: VirtualCluster, policy: Policy | None, policies: Iterable[Policy]
-) -> tuple[Object, list[Policy]]:
+    template: Object, vc: VirtualCluster, policy: FilePolicy | None, policies: Iterable[FilePolicy]
+) -> tuple[Object, list[FilePolicy]]:
     """Return the manifest that Karmada puts into the Work, and the overrides that changed it.
 
     Raises ValueError: an override cannot be applied, so Karmada makes no Work.

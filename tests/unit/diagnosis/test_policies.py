@@ -7,7 +7,7 @@ import pytest
 from karmada_vc_agent.config.decoding import decode
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.diagnosis.policies import (
-    Policy,
+    FilePolicy,
     PolicySpec,
     clusters_of,
     manifest_for,
@@ -33,11 +33,11 @@ def clusters() -> tuple[VirtualCluster, ...]:
     return decode({"virtualClusters": [A, B, TAINTED]}, AgentConfig, "").virtual_clusters
 
 
-def policy(kind: str, namespace: str = "edge", name: str = "p", **spec: Any) -> Policy:
-    return Policy(kind, namespace, name, decode(spec, PolicySpec, ""))
+def policy(kind: str, namespace: str = "edge", name: str = "p", **spec: Any) -> FilePolicy:
+    return FilePolicy(kind, namespace, name, decode(spec, PolicySpec, ""))
 
 
-def propagation(name: str, *selectors: Object, namespace: str = "edge", **spec: Any) -> Policy:
+def propagation(name: str, *selectors: Object, namespace: str = "edge", **spec: Any) -> FilePolicy:
     kind = "PropagationPolicy" if namespace else "ClusterPropagationPolicy"
     return policy(kind, namespace, name, resourceSelectors=list(selectors), **spec)
 
