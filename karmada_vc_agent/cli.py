@@ -20,13 +20,14 @@ from msgspec.structs import replace
 from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.cluster.lease import NODE_VARIABLE
 from karmada_vc_agent.commands.shared import (
+    EXIT_FAILED,
     EXIT_SETTINGS,
     FilePath,
     KarmadaFlags,
     examples,
     one_line_errors,
 )
-from karmada_vc_agent.config.checks import check
+from karmada_vc_agent.config.checks import raise_first
 from karmada_vc_agent.config.decoding import VARIABLE_PREFIX, ConfigError, Setting, camel, flags_of
 from karmada_vc_agent.config.loading import load_config, reload, with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
@@ -37,6 +38,7 @@ from karmada_vc_agent.kube.leader_election import LeadLostError
 from karmada_vc_agent.kube.transport import limit_tls_buffers
 from karmada_vc_agent.model import versions
 from karmada_vc_agent.model.quantity import Duration
+from karmada_vc_agent.runner.common import all_problems
 from karmada_vc_agent.runner.process import SettingsFollower, call_on, digest_of, stop_on_signals
 from karmada_vc_agent.telemetry.endpoints import (
     health_routes,
@@ -46,21 +48,18 @@ from karmada_vc_agent.telemetry.endpoints import (
     serve,
     start_logging,
 )
-from karmada_vc_agent.translation import kind_policy
-from karmada_vc_agent.translation.context import NamespaceTemplate
 
 _log = logging.getLogger(__name__)
 
-EXIT_LOST_LEAD = 1
-
 _CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-
 
 _OTHER_COMMANDS = {
     "join": "karmada_vc_agent.install.join",
     "explain": "karmada_vc_agent.commands.explain",
     "status": "karmada_vc_agent.commands.status",
     "leave": "karmada_vc_agent.install.leave",
+    "plan": "karmada_vc_agent.diagnosis.plan",
+    "check": "karmada_vc_agent.diagnosis.check",
     **{name: module for feature in FEATURES for name, module in feature.commands.items()},
 }
 """Command -> its module, imported when called: `run` does not pay their memory."""
@@ -196,7 +195,7 @@ def read_settings(
     path: Path | None, flags: Mapping[str, Any], variables: Mapping[str, str]
 ) -> AgentConfig:
     """Return the settings of file, environment and flags. Raises ConfigError."""
-    config = load_config(CONFIG, path, flags, variables, check_rules)
+    config = load_config(CONFIG, path, flags, variables, all_problems)
     namespace = config.agent_namespace or pod_namespace() or config.agent_name
     return replace(config, agent_namespace=namespace)
 
@@ -207,8 +206,7 @@ def reload_settings(
     """Return what a running agent takes of its settings as they are now. Raises ConfigError."""
     config, at_restart = reload(running, read())
     try:
-        check(config, str(path))
-        check_rules(config, str(path))
+        raise_first(all_problems(config), str(path))
     except ConfigError as error:
         if not at_restart:
             raise
@@ -227,17 +225,6 @@ def _variables() -> dict[str, str]:
     }
 
 
-def check_rules(config: AgentConfig, source: str) -> None:
-    """Validate what config cannot, since it must not import the rules. Raises ConfigError."""
-    try:
-        NamespaceTemplate.parse(config.namespace_template)
-    except ValueError as error:
-        raise ConfigError(source, "namespaceTemplate", str(error)) from error
-    for kind, policy in config.cluster_scoped_kinds.items():
-        if problem := kind_policy.problem_with(kind, policy):
-            raise ConfigError(source, f'clusterScopedKinds["{kind}"]', problem)
-
-
 def _serve(agent: Agent, config: AgentConfig) -> int:
     limit_tls_buffers()
     try:
@@ -253,7 +240,7 @@ def _exit_code(error: BaseException) -> int:
         error = error.exceptions[0]
     if isinstance(error, LeadLostError):
         _log.error("Exiting: leader election lost", extra={"reason": str(error)})
-        return EXIT_LOST_LEAD
+        return EXIT_FAILED
     if isinstance(error, ConfigError):
         click.echo(f"karmada-vc-agent: {error}", err=True)
         return EXIT_SETTINGS

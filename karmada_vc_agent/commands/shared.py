@@ -45,7 +45,7 @@ _FAILURES = (CommandError, KubeError, RetryError, OSError)
 
 
 @contextmanager
-def one_line_errors() -> Iterator[None]:
+def one_line_errors(failed: int = EXIT_FAILED) -> Iterator[None]:
     """Print errors that a user can fix as lines on stderr and exit; logs are for `run`."""
     logging.getLogger("karmada_vc_agent").addHandler(logging.NullHandler())
     try:
@@ -53,7 +53,7 @@ def one_line_errors() -> Iterator[None]:
     except _SETTINGS_ERRORS as error:
         end(EXIT_SETTINGS, str(error))
     except _FAILURES as error:
-        end(EXIT_FAILED, _text(error))
+        end(failed, _text(error))
 
 
 def _text(error: Exception) -> str:

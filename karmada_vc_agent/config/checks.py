@@ -242,7 +242,7 @@ def _tenancy_problems(vc: VirtualCluster) -> Problems:
     if vc.name in vc.former_names[1:]:
         where = f"formerNames[{vc.former_names.index(vc.name)}]"
         yield where, f'"{vc.name}" is the name it has now; list it first, or not at all'
-    yield "window", _raised(parse_windows, vc.window) if vc.window else None
+    yield "window", raised(parse_windows, vc.window) if vc.window else None
 
 
 NAME_PLACEHOLDER = "{name}"
@@ -276,20 +276,16 @@ _ORDERED = (
 """(lesser, greater): the first must be less than the second."""
 
 
-def check(config: AgentConfig, source: str) -> None:
-    """Raise ConfigError for the first invalid setting. source: the settings file or "flags"."""
-    _raise_first(_problems(config), source)
-
-
 def check_alone(config: AgentConfig, source: str) -> None:
     """Check the only virtual cluster of settings that are right otherwise. Raises ConfigError."""
     (vc,) = config.virtual_clusters
-    _raise_first(_range_problems(vc, "virtualClusters[0]."), source)
-    _raise_first(_virtual_cluster_problems(config), source)
+    raise_first(_range_problems(vc, "virtualClusters[0]."), source)
+    raise_first(_virtual_cluster_problems(config), source)
 
 
-def _raise_first(problems: Problems, source: str) -> None:
-    for path, problem in problems:
+def raise_first(given: Problems, source: str) -> None:
+    """Raise ConfigError for the first invalid setting. source: the settings file or "flags"."""
+    for path, problem in given:
         if problem:
             raise ConfigError(source, path, problem)
 
@@ -314,7 +310,8 @@ def _conflicts(config: AgentConfig) -> Problems:
             yield camel(less), f"is {format_duration(is_less)}, must be less than {limit}"
 
 
-def _problems(config: AgentConfig) -> Problems:
+def problems(config: AgentConfig) -> Problems:
+    """Yield every validated setting of the agent, and what is wrong with it."""
     yield from _conflicts(config)
     if not config.virtual_clusters and not config.has_other_sources:
         yield "virtualClusters", "is empty; name at least one virtual cluster"
@@ -338,10 +335,10 @@ def _problems(config: AgentConfig) -> Problems:
     yield from _virtual_cluster_problems(config)
     yield from _discovered_problems(config)
     yield from _address_problems(config)
-    yield "controllers", _raised(enabled_controllers, config.controllers)
-    yield "featureGates", _raised(feature_gates, config.feature_gates)
+    yield "controllers", raised(enabled_controllers, config.controllers)
+    yield "featureGates", raised(feature_gates, config.feature_gates)
     for kind in config.cluster_scoped_kinds:
-        yield f'clusterScopedKinds["{kind}"]', _raised(parse_kind, kind)
+        yield f'clusterScopedKinds["{kind}"]', raised(parse_kind, kind)
 
 
 def _range_problems(struct: msgspec.Struct, path: str = "") -> Problems:
@@ -407,7 +404,8 @@ def _discovered_problems(config: AgentConfig) -> Problems:
         yield f"{path}.settings.serviceNames", _service_names_problem(sample, config)
 
 
-def _raised(parse: Callable[[str], object], text: str) -> str | None:
+def raised(parse: Callable[[str], object], text: str) -> str | None:
+    """Return what a parser says is wrong with a text, or None."""
     try:
         parse(text)
     except ValueError as error:
@@ -420,12 +418,12 @@ def _address_problems(config: AgentConfig) -> Problems:
         yield camel(name), listen_problem(getattr(config, name))
     for index, cidr in enumerate(config.pod_cidrs):
         problem = f'"{cidr}" is not a valid CIDR; write for example 10.244.0.0/16'
-        if not _raised(partial(ipaddress.ip_network, strict=False), cidr):
+        if not raised(partial(ipaddress.ip_network, strict=False), cidr):
             network = ipaddress.ip_network(cidr, strict=False)
             problem = f'"{cidr}" has bits set beyond its prefix; write {network}'
-        is_wrong = _raised(ipaddress.ip_network, cidr)
+        is_wrong = raised(ipaddress.ip_network, cidr)
         yield f"podCIDRs[{index}]", problem if is_wrong else None
     for index, address in enumerate(config.cluster_dns):
-        if _raised(ipaddress.ip_address, address):
+        if raised(ipaddress.ip_address, address):
             problem = f'"{address}" is not a valid IP address; write for example 10.96.0.10'
             yield f"clusterDNS[{index}]", problem

@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from karmada_vc_agent.config.checks import DESCRIPTIONS, check, check_alone
+from karmada_vc_agent.config import checks
 from karmada_vc_agent.config.decoding import (
     ConfigError,
     camel,
@@ -30,7 +30,7 @@ from karmada_vc_agent.model.virtual_cluster import (
 )
 from karmada_vc_agent.model.vocabulary import CONFIG_API_VERSION, HOST_LABEL, account_role
 
-_HEADER = {"apiVersion": CONFIG_API_VERSION, "kind": "AgentConfig"}
+HEADER = {"apiVersion": CONFIG_API_VERSION, "kind": "AgentConfig"}
 """The header of a file of settings."""
 
 
@@ -42,9 +42,14 @@ def read_file(struct: type[AgentConfig], path: Path) -> dict[str, Any]:
     except (OSError, user_text.YamlError) as error:
         problem = getattr(error, "strerror", None) or str(error)
         raise ConfigError(source, "", problem) from error
+    return decode_file(struct, raw, source)
+
+
+def decode_file(struct: type[AgentConfig], raw: Any, source: str) -> dict[str, Any]:
+    """Return what the content of a file sets, which is changed. Raises ConfigError."""
     if not isinstance(raw, dict):
         raise ConfigError(source, "", "empty, or not a mapping of settings")
-    for key, expected in _HEADER.items():
+    for key, expected in HEADER.items():
         if (given := raw.pop(key, None)) != expected:
             problem = f"is {shown(given)}" if given else "is not set"
             raise ConfigError(source, key, f'{problem}, must be "{expected}"')
@@ -94,13 +99,13 @@ def load_config(
     path: Path | None,
     overrides: Mapping[str, Any],
     variables: Mapping[str, str] | None = None,
-    check_beyond: Callable[[AgentConfig, str], None] = lambda _config, _source: None,
+    problems: Callable[[AgentConfig], checks.Problems] = checks.problems,
 ) -> AgentConfig:
     """Read the file, lay `overrides` (flag name with underscores -> value) over it, check all.
 
     struct: the settings of this agent, with those of its features.
     variables: the environment variable of each override that is from one.
-    check_beyond: what is checked besides; it is given the source, too. Raises ConfigError, as that.
+    problems: what is checked. Raises ConfigError.
     """
     origins: dict[str, tuple[str, str]] = {}
     settings = read_file(struct, path) if path else {}
@@ -110,19 +115,23 @@ def load_config(
             origin = (f"environment {variable}", "") if variable else ("flags", setting.flag)
             origins[setting.key] = origin
             settings[setting.name] = decode_one(setting, overrides[setting.name], *origin)
-    config = with_descriptions(struct(**{**OF_LINK.get(settings.get("link", ""), {}), **settings}))
+    config = config_of(struct, settings)
     if path is None and not config.virtual_clusters:
         problem = "give the file with the settings, which lists the virtual clusters"
         raise ConfigError("flags", "--config", problem)
     source = str(path) if path else "flags"
     try:
-        check(config, source)
-        check_beyond(config, source)
+        checks.raise_first(problems(config), source)
     except ConfigError as error:
         if error.path in origins:
             raise ConfigError(*origins[error.path], error.problem) from None
         raise
     return config
+
+
+def config_of(struct: type[AgentConfig], settings: Mapping[str, Any]) -> AgentConfig:
+    """Return what is set, over the defaults of its link; nothing is checked."""
+    return with_descriptions(struct(**{**OF_LINK.get(settings.get("link", ""), {}), **settings}))
 
 
 def with_descriptions(config: AgentConfig) -> AgentConfig:
@@ -174,7 +183,7 @@ def default_account(config: AgentConfig, namespace: str, cluster: str) -> Defaul
 def completed(vc: VirtualCluster, config: AgentConfig) -> VirtualCluster:
     """Return it with what checked settings of the agent lay under it. Raises ConfigError."""
     alone = with_descriptions(replace(config, virtual_clusters=(vc,)))
-    check_alone(alone, vc.name)
+    checks.check_alone(alone, vc.name)
     (made,) = with_profile_defaults(alone, config.agent_namespace).virtual_clusters
     return made
 
@@ -184,7 +193,7 @@ def field_of(error: ConfigError) -> str:
     return error.path.removeprefix("virtualClusters[0]").removeprefix(".")
 
 
-_TAKEN = ("virtual_clusters", "bounds", *DESCRIPTIONS)
+_TAKEN = ("virtual_clusters", "bounds", *checks.DESCRIPTIONS)
 """They are virtual clusters or their defaults, and are taken at once, as are their sources."""
 
 

@@ -114,7 +114,7 @@ def is_host(text: str) -> bool:
     return _HOST.fullmatch(text) is not None
 
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The safe loader, in C if available."""
 
 
@@ -125,20 +125,20 @@ class YamlError(ValueError):
 def load_yaml(text: bytes) -> Any:
     """Return the single document of a YAML text. Raises YamlError, also for a duplicate key."""
     try:
-        loader = _LOADER(text)
+        loader = LOADER(text)
         try:
             document = loader.get_single_node()
-            _refuse_repeated_keys(document)
+            refuse_repeated_keys(document)
             return None if document is None else loader.construct_document(document)
         finally:
             loader.dispose()
     except YamlError:
         raise
     except (yaml.YAMLError, RecursionError, ValueError) as error:  # such as an impossible date
-        raise YamlError(f"not valid YAML: {_what(error)}") from error
+        raise YamlError(f"not valid YAML: {yaml_problem(error)}") from error
 
 
-def _refuse_repeated_keys(document: Any) -> None:
+def refuse_repeated_keys(document: Any) -> None:
     """Raise YamlError for a duplicate key of a mapping; `<<` may repeat one."""
     seen: set[int] = set()
     nodes = [document]
@@ -161,7 +161,8 @@ def _refuse_repeated_keys(document: Any) -> None:
             lines[name] = line
 
 
-def _what(error: Exception) -> str:
+def yaml_problem(error: Exception) -> str:
+    """Return what a parser of YAML says is wrong, and where."""
     if isinstance(error, RecursionError):
         return "nested too deeply"
     if isinstance(error, yaml.reader.ReaderError):

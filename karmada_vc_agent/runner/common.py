@@ -27,6 +27,7 @@ from karmada_vc_agent.cluster.virtual_clusters import (
     former_names,
     labelled_cluster,
 )
+from karmada_vc_agent.config import checks
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.codec import Codec
 from karmada_vc_agent.kube.controller import Signal, WorkQueue
@@ -80,6 +81,15 @@ def translation_settings(config: AgentConfig) -> context.TranslationSettings:
         namespace_keys=config.namespace_keys,
         gateway=gateway if config.gateway.enabled else None,
     )
+
+
+def all_problems(config: AgentConfig) -> checks.Problems:
+    """Yield every validated setting, also by rules, which `config` must not import."""
+    yield from checks.problems(config)
+    parse = context.NamespaceTemplate.parse
+    yield "namespaceTemplate", checks.raised(parse, config.namespace_template)
+    for kind, policy in config.cluster_scoped_kinds.items():
+        yield f'clusterScopedKinds["{kind}"]', kind_policy.problem_with(kind, policy)
 
 
 @dataclass(eq=False)

@@ -613,25 +613,13 @@ class NamespaceWriter:
             live = await self.host.create("/api/v1/namespaces", desired)
         except AlreadyExistsError:
             live = await self.host.get(NAMESPACES.path(name=name))
-            claim = claim_of(live)
-            if claim is None:
+            refuse_taken(vc, namespace, self.settings.agent_name, live)
+            if claim_of(live) is None:
                 live = await self._adopt(vc, desired, live)
-            elif claim != (vc.name, namespace, self.settings.agent_name):
-                text = (
-                    "the host namespace is claimed by another virtual cluster, namespace or agent"
-                )
-                raise _refused(Code.NAMESPACE_CLAIM_CONFLICT, text, name) from None
         self.claims.store.accept(live)
 
     async def _adopt(self, vc: VirtualCluster, desired_namespace: Object, live: Object) -> Object:
         name = live["metadata"]["name"]
-        allowed = annotations_of(live).get(vocabulary.ALLOW_ADOPTION_ANNOTATION) == vc.name
-        if not allowed and name not in vc.adopt_namespaces:
-            detail = (
-                "its host namespace exists and is not claimed by any virtual cluster; an "
-                "administrator can allow it with adoptNamespaces"
-            )
-            raise _refused(Code.NAMESPACE_NOT_OWNED, detail, name)
         _log.info("Adopting namespace", extra={"virtual_cluster": vc.name, "namespace": name})
         selector = annotations_of(desired_namespace)[vocabulary.NODE_SELECTOR_ANNOTATION]
         annotations: dict[str, str | None] = {
@@ -650,6 +638,21 @@ class NamespaceWriter:
 
 def _refused(code: Code, detail: str, name: str = "") -> RefusedError:
     return RefusedError(code, "metadata.namespace", detail, name)
+
+
+def refuse_taken(vc: VirtualCluster, namespace: VirtualNamespace, agent: str, live: Object) -> None:
+    """Refuse a host namespace that is claimed otherwise, or that may not be adopted."""
+    name, claim = live["metadata"]["name"], claim_of(live)
+    if claim is not None and claim != (vc.name, namespace, agent):
+        text = "the host namespace is claimed by another virtual cluster, namespace or agent"
+        raise _refused(Code.NAMESPACE_CLAIM_CONFLICT, text, name)
+    allowed = annotations_of(live).get(vocabulary.ALLOW_ADOPTION_ANNOTATION) == vc.name
+    if claim is None and not allowed and name not in vc.adopt_namespaces:
+        detail = (
+            "its host namespace exists and is not claimed by any virtual cluster; an "
+            "administrator can allow it with adoptNamespaces"
+        )
+        raise _refused(Code.NAMESPACE_NOT_OWNED, detail, name)
 
 
 DEFAULT_NAMESPACE = VirtualNamespace("default")

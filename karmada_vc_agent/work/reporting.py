@@ -90,6 +90,7 @@ class Failure:
     waits_for: tuple[Dependency, ...] = ()
     is_final: bool = False
     is_unserved: bool = False
+    path: str = ""
 
 
 def refused(vc: VirtualCluster, manifest: Object, refusal: Refusal) -> Failure:
@@ -99,9 +100,9 @@ def refused(vc: VirtualCluster, manifest: Object, refusal: Refusal) -> Failure:
     named = ((refusal.about,),) if refusal.about else ()
     if code is Code.SHARED_OBJECT_CONFLICT:
         # Not all objects of a kind are watched; malformed ones have no certain identity.
-        return Failure(text, code, waits_for=named, is_final=not named)
+        return Failure(text, code, waits_for=named, is_final=not named, path=refusal.path)
     waits_for = named if code in CONTENT_REFUSALS else (vc.name, *named)
-    return Failure(text, code, waits_for=waits_for, is_final=True)
+    return Failure(text, code, waits_for=waits_for, is_final=True, path=refusal.path)
 
 
 def not_served(gvk: GroupVersionKind, text: str = "") -> Failure:

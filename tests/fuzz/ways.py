@@ -15,7 +15,6 @@ import msgspec
 import orjson
 import yaml
 
-from karmada_vc_agent.cli import check_rules
 from karmada_vc_agent.cluster.hub_clusters import (
     AgentState,
     ClusterCodec,
@@ -57,6 +56,7 @@ from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.core import Node, Pod
 from karmada_vc_agent.model.objects import Object, apply_json_patch, copy_object, dig, gvk_of
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.runner.common import all_problems
 from karmada_vc_agent.translation.context import Names
 from karmada_vc_agent.translation.guards import shared_names
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
@@ -422,7 +422,7 @@ def _read_settings_bytes(content: bytes) -> None:
         path = Path(folder, "agent.yaml")
         path.write_bytes(content)
         try:
-            load_config(CONFIG, path, {}, check_beyond=check_rules)
+            load_config(CONFIG, path, {}, problems=all_problems)
         except ConfigError as error:
             text = str(error)
             assert len(text.splitlines()) == 1, f"more than one line: {text!r}"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.config.checks import check
+from karmada_vc_agent.config.checks import problems, raise_first
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig, GatewaySettings, ObjectSettings
 from tests.fakes import objects
@@ -20,7 +20,7 @@ def problem(gateway: dict[str, Any], **settings: Any) -> str:
         **settings,
     )
     with pytest.raises(ConfigError) as raised:
-        check(config, "file")
+        raise_first(problems(config), "file")
     return str(raised.value).removeprefix("file: ")
 
 

@@ -10,7 +10,7 @@ import pytest
 from e2e.lab.bad_definitions import BAD, BAD_NAMES, NODES
 from generate.crd_file import EXTRA, ITEMS, definition, rules_in, text
 from karmada_vc_agent.access import templates
-from karmada_vc_agent.config.checks import check
+from karmada_vc_agent.config.checks import problems, raise_first
 from karmada_vc_agent.config.decoding import ConfigError, decode
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.model.objects import dig
@@ -26,7 +26,7 @@ SPEC = SCHEMA["properties"]["spec"]
 def check_settings(name: str, spec: dict[str, Any]) -> None:
     """Raise ConfigError where a settings file could not have this virtual cluster."""
     settings = {"virtualClusters": [{"name": name, **spec}]}
-    check(decode(settings, AgentConfig, "file"), "file")
+    raise_first(problems(decode(settings, AgentConfig, "file")), "file")
 
 
 @pytest.mark.parametrize("file", FILES)
