@@ -68,7 +68,7 @@ class Site:
         if before is not None:
             self._lab.wait_says(self.agent, "Standing by")
             before.terminate()
-        self._lab.wait_says(self.agent, "Leading | lease=")
+        self._lab.wait_says(self.agent, "INFO    Leading ")
         self._lab.wait_serving(self.agent)
         if self._gateway is not None:
             self._gateway.stop()
