@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner
 
 from karmada_vc_agent.cli import main
-from karmada_vc_agent.commands.status import hub_text, rows_of, written
+from karmada_vc_agent.diagnosis.status import hub_text, rows_of, written
 
 AT = datetime(2026, 11, 23, 14, 3, 5, tzinfo=UTC)
 NOW = datetime(2026, 11, 23, 15, 0, tzinfo=UTC)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.commands.explain import (
+from karmada_vc_agent.diagnosis.explain import (
     explained,
     status_written,
     target_of,
