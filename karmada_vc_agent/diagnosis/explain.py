@@ -1,257 +1,318 @@
-"""`karmada-vc-agent explain`: what became of one Work or object, and why."""
+"""`karmada-vc-agent explain`: the first broken link between a template and its pods, and why."""
 
 import asyncio
-from collections.abc import Collection, Sequence
-from typing import Any
+import sys
+from collections.abc import Awaitable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 import click
 
-from karmada_vc_agent.cluster.host_objects import labelled_objects
-from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.cluster.virtual_clusters import hold_of
+from karmada_vc_agent.cluster.virtual_clusters import claim_of
 from karmada_vc_agent.commands import shared
+from karmada_vc_agent.commands.servers import Server, UnseenError, kind_named, same_kind, servers
 from karmada_vc_agent.commands.shared import CommandError, one_line_errors
 from karmada_vc_agent.config.decoding import ConfigError
-from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.discovery import Discovery
-from karmada_vc_agent.kube.errors import KubeError
-from karmada_vc_agent.kube.kubeconfig import find_credentials
-from karmada_vc_agent.kube.transport import Credentials, Timeouts
-from karmada_vc_agent.model.objects import (
-    Object,
-    annotations_of,
-    dig,
-    key_of,
-    labels_of,
-    maps_at,
-)
+from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.diagnosis import host_links, hub_links
+from karmada_vc_agent.diagnosis.faults import EXIT_CODES, Fault, Link, connection_fault, mixed_up
+from karmada_vc_agent.diagnosis.hub_links import Target
+from karmada_vc_agent.model.objects import Object, key_of
 from karmada_vc_agent.model.user_text import one_line
-from karmada_vc_agent.model.vocabulary import (
-    CLUSTER_LABEL,
-    HUB_CONTACT_ANNOTATION,
-    NAME_ANNOTATION,
-    NAMESPACE_LABEL,
-    OBSERVED_AT_ANNOTATION,
-    WORK_ANNOTATION,
-    execution_namespace,
-)
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, NAMESPACE_LABEL, execution_namespace
 from karmada_vc_agent.work.works import manifests_of, work_path
 
-_Name = tuple[str, str, str]
-"""Kind, virtual namespace and name of an object."""
+CLUSTERS_AT_MOST = 10
+"""Without --cluster, of a template that is placed on more."""
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Report:
+    """What was read. unseen: what could not be, and why."""
+
+    what: str
+    links: list[Link] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    """Those of the connections that are in no link."""
+    unseen: list[str] = field(default_factory=list)
+
+    @property
+    def broken(self) -> Fault | None:
+        """The first broken link; a missing right only where nothing else is broken."""
+        every = [*self.faults, *(link.fault for link in self.links if link.fault is not None)]
+        others = (each for each in every if each.name != "RightMissing")
+        return next(others, next(iter(every), None))
+
+    def json(self) -> Object:
+        """Return it as JSON and YAML have it."""
+        broken = self.broken
+        return {
+            "what": self.what,
+            "broken": broken
+            and {"fault": broken.name, "side": broken.side, "says": broken.says, "do": broken.do},
+            "links": [
+                {
+                    "link": link.name,
+                    "virtualCluster": link.cluster or None,
+                    "seen": link.is_seen,
+                    "fault": link.fault.name if link.fault else None,
+                    "facts": link.facts,
+                }
+                for link in self.links
+            ],
+            "unseen": self.unseen,
+        }
+
+    def text(self) -> str:
+        """Return it for people: what is broken, what to do, then each link."""
+        return "\n".join(one_line(line) if line else "" for line in self._head()) + "".join(
+            f"\n{state:<8} {one_line(name):<10} {one_line(text)}"
+            for state, name, text in self._rows()
+        )
+
+    def _head(self) -> Iterator[str]:
+        broken = self.broken
+        yield broken.says if broken else f"nothing is broken in what was seen of {self.what}"
+        partly = f"not seen: {self.unseen[0]}" if self.unseen else "nothing"
+        yield f"next: {broken.do if broken else partly}"
+        yield ""
+
+    def _rows(self) -> Iterator[tuple[str, str, str]]:
+        cluster = ""
+        for link in self.links:
+            if link.cluster != cluster:
+                cluster = link.cluster
+                yield "", "", f"--- {cluster}"
+            state = "BROKEN" if link.fault else "ok" if link.is_seen else "-"
+            texts = [link.fault.says] if link.fault else []
+            texts += link.facts or ([] if texts else ["nothing"])
+            for index, text in enumerate(texts):
+                yield ("", "", text) if index else (state, link.name, text)
+        for text in self.unseen:
+            yield "-", "not seen", text
 
 
 def target_of(text: str) -> tuple[str, ...]:
-    """Parse CLUSTER/WORK or CLUSTER/KIND/NAMESPACE/NAME into its parts. Raises ConfigError."""
+    """Parse NAMESPACE/KIND/NAME, /KIND/NAME or CLUSTER/WORK into its parts. Raises ConfigError."""
     match text.split("/"):
         case [cluster, work] if cluster and work:
             return (cluster, work)
-        case [cluster, kind, namespace, name] if cluster and kind and name:
-            return (cluster, kind, namespace, name)
+        case [namespace, kind, name] if kind and name:
+            return (namespace, kind, name)
         case _:
             problem = (
-                f'"{text}" is neither CLUSTER/WORK nor CLUSTER/KIND/NAMESPACE/NAME, such as '
-                "branch-a/deployment/edge/web"
+                f'"{text}" is neither NAMESPACE/KIND/NAME nor CLUSTER/WORK; write for example '
+                "edge/deployment/web, or /clusterrole/reader without a namespace"
             )
-            raise ConfigError("flags", "TARGET", problem)
+            raise ConfigError("flags", "WHAT", problem)
 
 
-async def explained(hub: ApiClient, host: ApiClient, target: tuple[str, ...]) -> Object:
-    """Return what hub and host have, or the host alone. Raises KubeError of it, CommandError."""
-    name, *parts = target
-    problem, cluster = "", None
-    works: list[Object] = []
-    try:
-        cluster = await hub.look_up(f"{CLUSTERS_PATH}/{name}")
-        works = await _works(hub, name, parts)
-    except KubeError as error:
-        problem = str(error)
-    manifests = [m for work in works for m in manifests_of(work) if _is_of(parts, m)]
-    objects = await _on_host(host, name, parts, manifests)
-    if cluster is None and not problem and not objects:
-        raise CommandError(f'the hub has no Cluster "{name}"')
-    marks = annotations_of(cluster or {})
-    return {
-        "virtualCluster": name,
-        "hub": {"reached": not problem, "problem": problem or None},
-        "cluster": {
-            "conditions": maps_at(cluster or {}, "status", "conditions"),
-            "observedAt": marks.get(OBSERVED_AT_ANNOTATION),
-            "hubContact": marks.get(HUB_CONTACT_ANNOTATION),
-        },
-        "works": [
-            {
-                "name": work["metadata"]["name"],
-                "generation": work["metadata"].get("generation"),
-                "conditions": maps_at(work, "status", "conditions"),
-                "statusWritten": status_written(work),
-            }
-            for work in works
-        ],
-        "objects": objects,
-    }
+@dataclass(slots=True)
+class Explainer:
+    """Walks the chain. named: name and namespace of the agent, where nothing else says."""
+
+    hub: Server
+    host: Server
+    struct: type[AgentConfig]
+    config: AgentConfig | None
+    named: tuple[str, str]
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    async def explain(self, parts: tuple[str, ...], cluster: str) -> Report:
+        """Return what is broken. Raises ConfigError, CommandError."""
+        report = Report("/".join(parts))
+        if wrong := mixed_up(self.hub, self.host):
+            report.faults.append(wrong)
+            return report
+        if not (self.hub.is_read or self.host.is_read):
+            report.faults += filter(None, map(connection_fault, (self.hub, self.host)))
+            return report
+        for target, of in await self._targets(parts, cluster):
+            report.what = str(target)
+            await self._walk(report, target, of)
+        report.unseen = [text for each in (self.hub, self.host) for text in each.unseen]
+        return report
+
+    async def _targets(self, parts: tuple[str, ...], cluster: str) -> list[tuple[Target, str]]:
+        if len(parts) == 3:
+            namespace, kind, name = parts
+            resource = kind_named(kind, (self.hub, self.host))
+            return [(Target(resource, namespace * resource.namespaced, name), cluster)]
+        cluster, name = parts
+        try:
+            work = await self.hub.find(work_path(execution_namespace(cluster), name))
+        except UnseenError as error:
+            raise CommandError(f"a Work is on the hub, which cannot be read; {error}") from error
+        if work is None:
+            raise CommandError(f'the hub has no Work "{name}" of Cluster "{cluster}"')
+        targets = []
+        for key in map(key_of, manifests_of(work)):
+            resource = kind_named(
+                f"{key.gvk.kind}.{key.gvk.group}".rstrip("."), (self.hub, self.host)
+            )
+            targets.append((Target(resource, key.namespace, key.name), cluster))
+        return targets
+
+    async def _walk(self, report: Report, target: Target, cluster: str) -> None:
+        if self.hub.error:
+            report.links.append(_unconnected(self.hub))
+        else:
+            await self._on_hub(report, target, cluster)
+        names = [cluster] if cluster else target.clusters
+        names = names or await self._claimants(report, target)
+        if len(names) > CLUSTERS_AT_MOST:
+            report.what += f" in {CLUSTERS_AT_MOST} of {len(names)} Clusters (see --cluster)"
+        for name in names[:CLUSTERS_AT_MOST]:
+            await self._in_cluster(report, target, name)
+        if self.host.error and not any(link.name == "host" for link in report.links):
+            report.links.append(_unconnected(self.host))
+
+    async def _on_hub(self, report: Report, target: Target, cluster: str) -> None:
+        resource = same_kind(target.resource, self.hub)
+        if resource is None:
+            report.links.append(Link("template", ["the hub does not serve this kind"]))
+            return
+        template = hub_links.template_link(self.hub, resource, target, cluster)
+        await self._add(report, "template", template)
+        if target.template is not None:
+            await self._add(report, "policy", hub_links.policy_link(self.hub, target))
+            is_matched = target.policy is not None or not report.links[-1].fault
+            if is_matched:
+                await self._add(
+                    report, "binding", hub_links.binding_link(self.hub, target, cluster)
+                )
+
+    async def _claimants(self, report: Report, target: Target) -> list[str]:
+        """Return the virtual clusters that have the namespace, where the hub says nothing."""
+        if not self.hub.error or not self.host.is_read:
+            return []
+        try:
+            selector = f"{CLUSTER_LABEL},{NAMESPACE_LABEL}={target.namespace}"
+            spaces = await self.host.items(host_links.NAMESPACES, labelSelector=selector)
+        except UnseenError as error:
+            report.links.append(Link("namespace", [str(error)], is_seen=False))
+            return []
+        claims = filter(None, map(claim_of, spaces))
+        return sorted({claim.cluster for claim in claims if claim.namespace == target.namespace})
+
+    async def _in_cluster(self, report: Report, target: Target, name: str) -> None:
+        cluster, work = None, None
+        if not self.hub.error:
+            of_cluster = hub_links.cluster_link(self.hub, name, self.now)
+            cluster = await self._add(report, "cluster", of_cluster, name)
+            if cluster is None and report.links[-1].fault:
+                return  # there is no such Cluster
+            is_broken = any(each.fault and each.name in _BEFORE_WORK for each in report.links)
+            if is_broken and name not in target.clusters:
+                return
+            read = hub_links.work_link(self.hub, name, target)
+            work = await self._add(report, "work", read, name)
+            if work is None and report.links[-1].fault:
+                return
+        if self.host.error:
+            report.links.append(_unconnected(self.host, name))
+        else:
+            await self._on_host(report, target, name, cluster, work)
+        if work is not None:
+            written = hub_links.status_written(work)
+            report.links.append(host_links.status_link(name, target, work, written))
+
+    async def _on_host(
+        self, report: Report, target: Target, name: str, cluster: Object | None, work: Object | None
+    ) -> None:
+        place = await self._add(report, "namespace", self._place(name, cluster), name, adds=False)
+        if place is None:
+            return
+        resource = same_kind(target.resource, self.host)
+        if resource is None or resource.namespaced:
+            report.links.append(host_links.namespace_link(target, place))
+            if report.links[-1].fault and target.namespace not in place.names:
+                return
+        desired = None
+        if resource is not None:
+            link, desired = host_links.rewritten_link(self.host, target, place, work, resource)
+            report.links.append(link)
+        live = await self._add(
+            report, "object", host_links.live_link(self.host, target, place, work, desired), name
+        )
+        if live is not None and host_links.has_pods(live):
+            await self._add(
+                report, "pods", host_links.pods_link(self.host, target, place, live), name
+            )
+            report.links.append(host_links.nodes_link(place))
+
+    async def _place(self, name: str, cluster: Object | None) -> tuple[Link, host_links.Place]:
+        config = self.config
+        if config is None:
+            try:
+                config = await host_links.settings_of_agent(
+                    self.host, self.struct, cluster, self.named
+                )
+            except UnseenError:
+                config = None
+        return Link("namespace"), await host_links.place_of(self.host, name, config)
+
+    async def _add(
+        self,
+        report: Report,
+        name: str,
+        read: Awaitable[Link | tuple[Link, T | None]],
+        cluster: str = "",
+        *,
+        adds: bool = True,
+    ) -> T | None:
+        """Add the link that is read, or that it could not be; return what comes with it."""
+        result: T | None = None
+        try:
+            link = await read
+            if isinstance(link, tuple):
+                link, result = link
+        except UnseenError as error:
+            link, adds = Link(name, [str(error)], cluster=cluster, is_seen=False), True
+            if error.lacks_right:
+                link.break_by("RightMissing", whose=error.server.name, link=name, reason=error)
+        if adds:
+            report.links.append(link)
+        return result
 
 
-async def _works(hub: ApiClient, cluster: str, parts: Sequence[str]) -> list[Object]:
-    """Return the Work of that name, or those with the object that is named."""
-    namespace = execution_namespace(cluster)
-    if len(parts) == 1:
-        named = await hub.find(work_path(namespace, parts[0]))
-        return [named] if named else []
-    works = (await hub.get(work_path(namespace))).get("items") or []
-    return [work for work in works if any(_is_of(parts, each) for each in manifests_of(work))]
+def _unconnected(server: Server, cluster: str = "") -> Link:
+    return Link(server.name, [], connection_fault(server), cluster, is_seen=False)
 
 
-async def _on_host(
-    host: ApiClient, cluster: str, parts: Sequence[str], manifests: Collection[Object]
-) -> list[Object]:
-    served = await Discovery(host).refresh()
-    selector = f"{CLUSTER_LABEL}={cluster}"
-    claimed = (await host.get("/api/v1/namespaces", {"labelSelector": selector})).get("items") or ()
-    spaces = {labels_of(each).get(NAMESPACE_LABEL, ""): each for each in claimed}
-    virtual = {each["metadata"]["name"]: name for name, each in spaces.items()}
-    names = [(key.gvk.kind, key.namespace, key.name) for key in map(key_of, manifests)]
-    if not names and len(parts) > 1:
-        kind = next((gvk.kind for gvk in served.by_kind if _is_named(parts[0], gvk.kind)), None)
-        if kind is None:
-            raise CommandError(f'the host has no kind "{parts[0]}"')
-        names = [(kind, parts[1], parts[2])]
-    kinds = {kind for kind, _, _ in names}
-    live: dict[_Name, Object] = {}
-    async for resource, item in labelled_objects(
-        host, served, selector, list(virtual), lambda r: not kinds or r.gvk.kind in kinds
-    ):
-        live[_virtual_name(resource.gvk.kind, item, virtual)] = item
-    if len(parts) == 1 and not names:
-        work = f"{execution_namespace(cluster)}/{parts[0]}"
-        names = [n for n, item in live.items() if annotations_of(item).get(WORK_ANNOTATION) == work]
-    namespaced = {gvk.kind: resource.namespaced for gvk, resource in served.by_kind.items()}
-
-    def described(kind: str, namespace: str, name: str) -> Object:
-        obj, space = live.get((kind, namespace, name)), spaces.get(namespace)
-        state = "on the host" if obj else "not on the host, or not of this virtual cluster"
-        if kind not in namespaced:
-            state = "the host has no such kind"
-        elif namespaced[kind] and space is None:
-            state = "its namespace is not claimed"
-        place = [dig(obj, "metadata", field) for field in ("namespace", "name")]
-        return {
-            "kind": kind,
-            "namespace": namespace,
-            "name": name,
-            "state": state,
-            "host": "/".join(filter(None, place)),
-            "work": annotations_of(obj or {}).get(WORK_ANNOTATION),
-            "held": hold_of(obj if kind == "Namespace" else space),
-        }
-
-    return [described(*each) for each in names]
-
-
-def _is_named(text: str, kind: str) -> bool:
-    lower = kind.lower()
-    return text.lower() in (lower, f"{lower}s", f"{lower}es", f"{lower.removesuffix('y')}ies")
-
-
-def _virtual_name(kind: str, item: Object, virtual: dict[str, str]) -> _Name:
-    metadata = item["metadata"]
-    namespace, name = metadata.get("namespace") or "", metadata["name"]
-    if kind == "Namespace":
-        return kind, "", virtual.get(name, name)
-    if not namespace:
-        return kind, "", annotations_of(item).get(NAME_ANNOTATION, name)
-    return kind, virtual.get(namespace, namespace), name
-
-
-def status_written(work: Object) -> str | None:
-    """Return when the status of a Work was written last, by the record of the API server."""
-    entries = maps_at(work, "metadata", "managedFields")
-    times = (str(e.get("time") or "") for e in entries if e.get("subresource") == "status")
-    return max(times, default=None)
-
-
-def _is_of(parts: Sequence[str], manifest: Object) -> bool:
-    key = key_of(manifest)
-    if len(parts) == 1:
-        return True
-    return _is_named(parts[0], key.gvk.kind) and [key.namespace, key.name] == list(parts[1:])
-
-
-_PATIENCE = Timeouts(request_s=10.0)
+_BEFORE_WORK = ("template", "policy", "binding")
 
 
 @click.command(
     "explain",
     epilog=shared.examples("explain"),
-    short_help="Show what became of a Work or an object.",
+    short_help="Say why an object is not where it should be.",
 )
-@click.argument("what", metavar="CLUSTER/WORK|CLUSTER/KIND/NAMESPACE/NAME")
+@click.argument("what", metavar="NAMESPACE/KIND/NAME|CLUSTER/WORK")
 @shared.options("explain")
-def explain(what: str, form: str, **options: Any) -> None:
-    """Show what hub and host have of one Work, or of one object by its name on the hub.
+def explain(what: str, cluster: str, form: str, **options: Any) -> None:
+    """Say which link is broken between a template on the hub and its pods on the host.
 
-    That is the conditions of Work and Cluster, when the hub's picture was made, where the object
-    is on the host, and whether an administrator holds its namespace. While the hub is away it
-    shows what the host alone has.
+    The first line says what is broken, the second what to do. Below is each link: template,
+    policy, binding, cluster, Work, the namespace on the host, the rewritten object, the live one,
+    its pods and nodes, and the status that the hub has. It works with the hub or the host alone,
+    and says what it could not see, and which right that needs.
+
+    Exit code: 0 nothing is broken in what was seen, 2 usage, 3 the hub, 4 the agent or what it
+    refused, 5 the host.
     """
     with one_line_errors():
         target = target_of(what)
-        config, _, _ = shared.settings_and_agent(options)
-        hub = find_credentials(
-            options["karmada_kubeconfig"] or (config.karmada_kubeconfig if config else ""),
-            options["karmada_context"] or (config.karmada_context if config else ""),
-            flag="--karmada-kubeconfig",
-        )
-        path = options["kubeconfig"] or (config.kubeconfig if config else "")
-        host = find_credentials(path, in_cluster_first=True)
-        click.echo(written(asyncio.run(_read(hub, host, target)), target, form))
+        report = asyncio.run(_explained(target, cluster, options))
+    click.echo(report.text() if form == "text" else shared.written(report.json(), form))
+    broken = report.broken
+    sys.exit(EXIT_CODES[broken.side] if broken else 0)
 
 
-async def _read(hub: Credentials, host: Credentials, target: tuple[str, ...]) -> Object:
-    async with (
-        ApiClient("hub", hub, timeouts=_PATIENCE) as hub_client,
-        ApiClient("host", host, timeouts=_PATIENCE) as host_client,
-    ):
-        return await explained(hub_client, host_client, target)
-
-
-def written(plain: Object, target: tuple[str, ...], form: str) -> str:
-    """Return what `explained` returned as text, JSON or YAML."""
-    if form != "text":
-        return shared.written(plain, form)
-    # What others wrote moves no cursor.
-    lines = ((len(line) - len(line.lstrip(" ")), line) for line in _lines(plain, target))
-    return "\n".join(" " * indent + one_line(line[indent:]) for indent, line in lines)
-
-
-def _lines(plain: Object, target: tuple[str, ...]) -> list[str]:
-    name, *parts = target
-    text = f"Work {parts[0]}" if len(parts) == 1 else f"{parts[0]} {parts[1]}/{parts[2]}"
-    lines = [f"{text} of virtual cluster {name}"]
-    if problem := plain["hub"]["problem"]:
-        lines.append(f"  hub not reached, so this is what the host has: {problem}")
-    elif not plain["works"]:
-        lines.append("  no Work on the hub")
-    for work in plain["works"]:
-        at = f", status written {work['statusWritten']}" if work["statusWritten"] else ""
-        lines.append(f"  Work {work['name']}, generation {work['generation']}{at}")
-        lines += _conditions(work["conditions"])
-    for each in plain["objects"]:
-        name = "/".join(part for part in (each["namespace"], each["name"]) if part)
-        place = f": {each['host']}" if each["host"] else ""
-        held = f"; held by an administrator: {each['held']}" if each["held"] else ""
-        lines.append(f"  {each['kind']} {name}: {each['state']}{place}{held}")
-    cluster = plain["cluster"]
-    if cluster["conditions"]:
-        at = f", as of {cluster['observedAt']}" if cluster["observedAt"] else ""
-        lines.append(f"  Cluster{at}")
-        shown = ("Ready", "TakesChanges", "NamespacesHeld")
-        lines += _conditions([c for c in cluster["conditions"] if c.get("type") in shown])
-    return lines
-
-
-def _conditions(conditions: list[Object]) -> list[str]:
-    return [
-        f"    {c.get('type')}={c.get('status')} {c.get('reason', '')}: {c.get('message', '')}"
-        for c in conditions
-    ]
+async def _explained(parts: tuple[str, ...], cluster: str, options: Mapping[str, Any]) -> Report:
+    config, name, namespace = shared.settings_and_agent(dict(options))
+    struct = click.get_current_context().obj
+    async with servers(options, config) as (hub, host):
+        return await Explainer(hub, host, struct, config, (name, namespace)).explain(parts, cluster)

@@ -1,150 +1,184 @@
-"""`karmada-vc-agent status`: the virtual clusters of a running agent."""
+"""`karmada-vc-agent status`: the virtual clusters of a host, as hub and host have them."""
 
-import urllib.request
-from collections import defaultdict
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from http.client import HTTPException
+from typing import Any
 
 import click
-from prometheus_client.parser import text_string_to_metric_families
 
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, agent_of, cluster_id
+from karmada_vc_agent.cluster.rules.conditions import READY
 from karmada_vc_agent.commands import shared
+from karmada_vc_agent.commands.servers import Server, UnseenError, servers
 from karmada_vc_agent.commands.shared import CommandError, one_line_errors
-from karmada_vc_agent.config.decoding import ConfigError
-from karmada_vc_agent.kube.kubeconfig import is_http_url
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.config.loading import load_config
+from karmada_vc_agent.diagnosis.faults import connection_fault, mixed_up
+from karmada_vc_agent.diagnosis.hub_links import age, conditions_of, lease_of, silence_of
+from karmada_vc_agent.feature_list import FEATURES
+from karmada_vc_agent.model.objects import Object, dig, text_at
+from karmada_vc_agent.model.user_text import did_you_mean, one_line
+from karmada_vc_agent.model.vocabulary import DOMAIN, execution_namespace, is_report
+from karmada_vc_agent.runner.hub_presence import KUBE_SYSTEM_PATH
+from karmada_vc_agent.runner.parts import OF_CLUSTER_STATUS, declared_conditions
+from karmada_vc_agent.work import works
 
-ANSWERS_WITHIN_S = 10.0
-_HUB = "hub"
+OBJECTS_PATH = f"/apis/{DOMAIN}/v1alpha1/virtualclusters"
+STATES = ("applied", "refused", "waiting", "suspended", "pending")
+WATCH_S = 2.0
+_NORMAL = {
+    kind.name: kind.normal
+    for kind in (*OF_CLUSTER_STATUS, *(spec.type for spec in declared_conditions(FEATURES)))
+}
 
 
 @click.command(
-    "status", epilog=shared.examples("status"), short_help="Show the virtual clusters of an agent."
+    "status", epilog=shared.examples("status"), short_help="Show the virtual clusters of a host."
 )
 @click.argument("name", required=False, default="")
 @shared.options("status")
-def status(name: str, metrics_url: str, form: str) -> None:
-    """Show which virtual clusters an agent serves, and how old the hub's picture of them is.
+def status(name: str, form: str, *, watches: bool, **options: Any) -> None:
+    """Show the virtual clusters of a host: nodes, Works by state, and how old their Leases are.
 
-    HUB is `now` while the hub accepts what the agent reports. Otherwise it says since when it does
-    not: the hub's picture is of that time, and so is what the agent has of the Works. ORPHANED
-    counts host objects without a Work; karmada-vc-agent leave --prune lists them. Below are the
-    conditions of Clusters that are not normal, such as DeletionsHeld.
+    It reads hub and host, not the agent: Clusters, Leases and Works on the hub, VirtualCluster
+    objects on the host. REFUSED counts Works that are not applied, WAITING those that wait for a
+    window. Below the table are the conditions that are not normal, and what could not be read.
     """
     with one_line_errors():
-        rows = _rows(metrics_url)
-        if name:
-            rows = [row for row in rows if row["name"] == name]
-            if not rows:
-                raise CommandError(f'the agent at {metrics_url} serves no virtual cluster "{name}"')
-        click.echo(written(rows, form, datetime.now(UTC)))
+        asyncio.run(_show(name, form, options, watches=watches))
 
 
-def rows_of(text: str) -> list[Object]:
-    """Return the virtual clusters of metrics by name, as JSON and YAML have them.
+async def _show(name: str, form: str, options: Mapping[str, Any], *, watches: bool) -> None:
+    path, last = options["config_path"], ""
+    config = load_config(click.get_current_context().obj, path, {}) if path else None
+    async with servers(options, config) as (hub, host):
+        while True:
+            rows, notes = await rows_of(hub, host, name)
+            # Ages alone are no change.
+            seen = str([{**row, "leaseRenewed": None} for row in rows] + notes)
+            if seen != last:
+                click.echo(written(rows, notes, form, datetime.now(UTC)))
+            last = seen
+            if not watches:
+                return
+            await asyncio.sleep(WATCH_S)
+            for each in (hub, host):
+                each.unseen.clear()
+                await each.connect()
 
-    ready: None before its host was read. hub.lastContact: when the hub last accepted a report, None
-    = never; hub.reached: whether it does now. orphanedObjects: those of the host whose Work the hub
-    does not list.
+
+async def rows_of(hub: Server, host: Server, name: str = "") -> tuple[list[Object], list[str]]:
+    """Return the virtual clusters as JSON and YAML have them, and what could not be read.
+
+    ready: None where nothing says. works: counts by state. Raises CommandError.
     """
-    values: defaultdict[str, dict[tuple[str, str], float]] = defaultdict(dict)
-    is_reached = True
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            cluster = sample.labels.get("member_cluster")
-            if cluster is not None:
-                labels = (sample.labels.get(key) for key in ("state", "server", "condition"))
-                values[cluster][sample.name, next(filter(None, labels), "")] = sample.value
-            elif sample.name == "api_server_reachable" and sample.labels.get("server") == _HUB:
-                is_reached = bool(sample.value)
-    return [
-        _row(name, own, is_reached=is_reached)
-        for name, own in sorted(values.items())
-        if ("virtual_cluster_nodes", "") in own
-    ]
+    faults = [*filter(None, (mixed_up(hub, host), *map(connection_fault, (hub, host))))]
+    if faults and (faults[0].name in ("Swapped", "NoKarmada") or len(faults) > 1):
+        raise CommandError(*(f"{each.says}; {each.do}" for each in faults))
+    objects = {each["metadata"]["name"]: each for each in await _items(host, OBJECTS_PATH)}
+    clusters = await _clusters(hub, host)
+    names = sorted({*objects, *clusters})
+    if name and name not in names:
+        raise CommandError(f'no virtual cluster "{name}"{did_you_mean(name, names)}')
+    rows = []
+    for each in [name] if name else names:
+        namespace = execution_namespace(each)
+        listed = await _items(hub, works.work_path(namespace)) if each in clusters else None
+        lease = await lease_of(hub, each) if each in clusters else None
+        rows.append(_row(each, clusters.get(each), objects.get(each), lease, listed))
+    return rows, [f"{each.says}; {each.do}" for each in faults] or [*hub.unseen, *host.unseen]
 
 
-def _row(name: str, values: dict[tuple[str, str], float], *, is_reached: bool) -> Object:
-    def count(metric: str) -> int:
-        return int(values.get((metric, ""), 0))
+async def _items(server: Server, path: str) -> list[Object]:
+    try:
+        return await server.items(path)
+    except UnseenError:
+        return []
 
-    def by_label(metric: str) -> dict[str, int]:
-        return {label: int(value) for (of, label), value in sorted(values.items()) if of == metric}
 
-    ready = values.get(("cluster_ready_state", ""))
-    contact = values.get(("virtual_cluster_last_contact_timestamp_seconds", _HUB))
-    last_contact = None
-    if contact is not None:
-        last_contact = datetime.fromtimestamp(contact, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    is_accepted = bool(values.get(("virtual_cluster_reports_accepted", ""), 1))
+async def _clusters(hub: Server, host: Server) -> dict[str, Object]:
+    """Return the Clusters that agents of this host serve; of any host where it is not read."""
+    served = [each for each in await _items(hub, CLUSTERS_PATH) if agent_of(each)]
+    try:
+        uid = text_at(await host.find(KUBE_SYSTEM_PATH), "metadata", "uid")
+    except UnseenError:
+        uid = ""
+    named = {each["metadata"]["name"]: each for each in served}
     return {
-        "name": name,
-        "ready": None if ready is None else bool(ready),
-        "nodes": {
-            "total": count("virtual_cluster_nodes"),
-            "ready": count("cluster_ready_node_number"),
-        },
-        "works": by_label("virtual_cluster_works"),
-        "orphanedObjects": count("orphaned_objects"),
-        "abnormalConditions": list(by_label("virtual_cluster_condition_abnormal")),
-        "hub": {"reached": is_reached and is_accepted, "lastContact": last_contact},
+        name: each
+        for name, each in named.items()
+        if not uid or dig(each, "spec", "id") == cluster_id(uid, name)
     }
 
 
-def written(rows: list[Object], form: str, now: datetime) -> str:
-    """Return the rows as a table, JSON or YAML."""
-    if form != "table":
-        return shared.written(rows, form)
-    head = ("NAME", "READY", "NODES", "WORKS", "FAILED", "WAITING", "ORPHANED", "HUB")
-    lines = [head, *(_cells(row, now) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    table = ["   ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
-    key = "abnormalConditions"
-    abnormal = [f"{row['name']}: {', '.join(row[key])}" for row in rows if row[key]]
-    return "\n".join([*table, *abnormal])
-
-
-def _cells(row: Object, now: datetime) -> tuple[str, ...]:
-    works, nodes = row["works"], row["nodes"]
-    ready = "Unknown" if row["ready"] is None else str(row["ready"])
-    return (
-        row["name"],
-        ready,
-        f"{nodes['ready']}/{nodes['total']}",
-        str(sum(works.values())),
-        str(works.get("failed", 0)),
-        str(works.get("waiting", 0)),
-        str(row["orphanedObjects"]),
-        hub_text(row["hub"], now),
+def state_of(work: Object) -> str:
+    """Return the state of a Work, one of STATES."""
+    applied = works.applied_of(work.get("status"))
+    if works.is_suspended(work):
+        return "suspended"
+    if works.is_waiting(work):
+        return "waiting"
+    return {"True": "applied", "False": "refused"}.get(
+        applied["status"] if applied else "", "pending"
     )
 
 
-def hub_text(hub: Object, now: datetime) -> str:
-    """Return how old the hub's picture is: `as of 14:03 UTC, hub not reached since`."""
-    if hub["reached"]:
-        return "now"
-    if hub["lastContact"] is None:
-        return "never reached"
-    at = datetime.fromisoformat(hub["lastContact"])
-    form = "%H:%M" if at.date() == now.date() else "%Y-%m-%d %H:%M"
-    return f"as of {at.strftime(form)} UTC, hub not reached since"
+def _row(
+    name: str,
+    cluster: Object | None,
+    obj: Object | None,
+    lease: Object | None,
+    listed: list[Object] | None,
+) -> Object:
+    conditions = conditions_of(cluster or obj)
+    ready = READY.find(conditions)
+    abnormal = {
+        each["type"]: f"{each.get('reason', '')}: {each.get('message', '')}"
+        for each in conditions
+        if each["status"] != _NORMAL.get(each["type"], "True")
+    }
+    if silence := silence_of(lease, datetime.now(UTC)):
+        abnormal["Lease"] = f"{silence}: no agent reports this Cluster"
+    summary, nodes = dig(cluster, "status", "nodeSummary") or {}, dig(obj, "status", "nodes") or {}
+    states = Counter(state_of(work) for work in listed or () if not is_report(work))
+    counted = dig(obj, "status", "works") or {} if listed is None else states
+    return {
+        "name": name,
+        "ready": None
+        if ready is None or ready["status"] == "Unknown"
+        else ready["status"] == "True",
+        "nodes": {
+            "total": nodes.get("total", summary.get("totalNum", 0)),
+            "ready": nodes.get("ready", summary.get("readyNum", 0)),
+        },
+        "works": {state: counted.get(state, 0) for state in STATES},
+        "leaseRenewed": text_at(lease, "spec", "renewTime") or None,
+        "lastHubContact": text_at(obj, "status", "lastHubContact") or None,
+        "abnormalConditions": abnormal,
+    }
 
 
-def _rows(url: str) -> list[Object]:
-    if not is_http_url(url):
-        raise ConfigError("flags", "--metrics-url", f'"{url}" is not a valid http(s) URL')
-    try:
-        with urllib.request.urlopen(url, timeout=ANSWERS_WITHIN_S) as response:  # noqa: S310 - http
-            text = str(response.read().decode())
-    except (OSError, HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        problem = (
-            f"no metrics at {url}: {reason}; give --metrics-url, or run the command in the agent's "
-            "Pod: kubectl -n NAMESPACE exec deploy/karmada-vc-agent -- karmada-vc-agent status"
-        )
-        raise CommandError(problem) from error
-    try:
-        return rows_of(text)
-    except ValueError as error:
-        problem = f"{url} answers, but not with metrics of an agent; give another --metrics-url"
-        raise CommandError(problem) from error
+def written(rows: list[Object], notes: list[str], form: str, now: datetime) -> str:
+    """Return the rows as a table with what is not normal below, or as JSON or YAML."""
+    if form != "table":
+        return shared.written(rows, form)
+    head = ("NAME", "READY", "NODES", *map(str.upper, STATES), "LEASE")
+    lines = [head, *(_cells(row, now) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    table = ["   ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+    for row in rows:
+        conditions = row["abnormalConditions"].items()
+        table += [f"{row['name']}: {kind} {one_line(text)}" for kind, text in conditions]
+    return "\n".join([*table, *(f"not seen: {one_line(note)}" for note in notes)])
+
+
+def _cells(row: Object, now: datetime) -> tuple[str, ...]:
+    nodes, at = row["nodes"], row["leaseRenewed"]
+    return (
+        row["name"],
+        "Unknown" if row["ready"] is None else str(row["ready"]),
+        f"{nodes['ready']}/{nodes['total']}",
+        *(str(row["works"][state]) for state in STATES),
+        f"{age(at, now)} ago" if at else "-",
+    )
