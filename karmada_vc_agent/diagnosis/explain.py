@@ -84,7 +84,7 @@ class Report:
         for link in self.links:
             if link.cluster != cluster:
                 cluster = link.cluster
-                yield "", "", f"--- {cluster}"
+                yield "", f"--- {cluster}", ""
             state = "BROKEN" if link.fault else "ok" if link.is_seen else "-"
             texts = [link.fault.says] if link.fault else []
             texts += link.facts or ([] if texts else ["nothing"])
@@ -178,11 +178,9 @@ class Explainer:
         await self._add(report, "template", template)
         if target.template is not None:
             await self._add(report, "policy", hub_links.policy_link(self.hub, target))
-            is_matched = target.policy is not None or not report.links[-1].fault
-            if is_matched:
-                await self._add(
-                    report, "binding", hub_links.binding_link(self.hub, target, cluster)
-                )
+        # The scheduler's words say something also without the template.
+        if target.policy is not None or not report.links[-1].is_seen:
+            await self._add(report, "binding", hub_links.binding_link(self.hub, target, cluster))
 
     async def _claimants(self, report: Report, target: Target) -> list[str]:
         """Return the virtual clusters that have the namespace, where the hub says nothing."""
@@ -202,14 +200,14 @@ class Explainer:
         if not self.hub.error:
             of_cluster = hub_links.cluster_link(self.hub, name, self.now)
             cluster = await self._add(report, "cluster", of_cluster, name)
-            if cluster is None and report.links[-1].fault:
+            if cluster is None and _ends(report.links[-1]):
                 return  # there is no such Cluster
-            is_broken = any(each.fault and each.name in _BEFORE_WORK for each in report.links)
-            if is_broken and name not in target.clusters:
+            before = (each for each in report.links if each.name in _BEFORE_WORK)
+            if any(map(_ends, before)) and name not in target.clusters:
                 return
             read = hub_links.work_link(self.hub, name, target)
             work = await self._add(report, "work", read, name)
-            if work is None and report.links[-1].fault:
+            if work is None and _ends(report.links[-1]):
                 return
         if self.host.error:
             report.links.append(_unconnected(self.host, name))
@@ -270,7 +268,8 @@ class Explainer:
             if isinstance(link, tuple):
                 link, result = link
         except UnseenError as error:
-            link, adds = Link(name, [str(error)], cluster=cluster, is_seen=False), True
+            facts = [] if error.lacks_right else [str(error)]
+            link, adds = Link(name, facts, cluster=cluster, is_seen=False), True
             if error.lacks_right:
                 link.break_by("RightMissing", whose=error.server.name, link=name, reason=error)
         if adds:
@@ -280,6 +279,11 @@ class Explainer:
 
 def _unconnected(server: Server, cluster: str = "") -> Link:
     return Link(server.name, [], connection_fault(server), cluster, is_seen=False)
+
+
+def _ends(link: Link) -> bool:
+    """Return whether the chain ends here: more than a right to read it is missing."""
+    return link.fault is not None and link.fault.name != "RightMissing"
 
 
 _BEFORE_WORK = ("template", "policy", "binding")

@@ -119,6 +119,7 @@ async def _without_policy(hub: Server, target: Target, link: Link) -> None:
     if binding is not None and dig(binding, "spec", "requiredBy"):
         by = ", ".join(text_at(each, "name") for each in maps_at(binding, "spec", "requiredBy"))
         link.facts.append(f"none of its own: it follows what depends on it ({by})")
+        target.policy = {}
         return
     paths = [f"{POLICY_API}/clusterpropagationpolicies"]
     if target.namespace:
@@ -241,11 +242,19 @@ async def binding_link(hub: Server, target: Target, cluster: str) -> Link:
     if is_refused or not target.clusters:
         reason = scheduled.get("message", "") if scheduled else "it has not tried yet"
         link.break_by("NotScheduled", what=target, reason=reason, policy=policy)
-    elif cluster and cluster not in target.clusters:
+    elif cluster and cluster not in target.clusters and await _is_there(hub, cluster):
         where = listed(target.clusters)
         given = {"policy": policy, "what": target, "clusters": where, "cluster": cluster}
         link.break_by("NotPlacedHere", **given)
     return link
+
+
+async def _is_there(hub: Server, cluster: str) -> bool:
+    """Return whether a Cluster exists; the link of one that does not says so."""
+    try:
+        return await hub.find(f"{CLUSTERS_PATH}/{cluster}") is not None
+    except UnseenError:
+        return True
 
 
 def conditions_of(obj: Object | None) -> Any:
