@@ -175,7 +175,12 @@ def _selects(selector: Object, labels: dict[str, str]) -> bool:
 
 
 def policy_name(policy: Object | None) -> str:
-    return str(key_of(policy)) if policy else "its policy"
+    """Return `PropagationPolicy edge/web`; items of lists have no kind."""
+    if not policy:
+        return "its policy"
+    _, namespace, name = key_of(policy)
+    kind = "PropagationPolicy" if namespace else "ClusterPropagationPolicy"
+    return f"{kind} {namespaced_name(namespace, name)}"
 
 
 def _cluster_names(policy: Object) -> Iterator[str]:

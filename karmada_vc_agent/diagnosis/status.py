@@ -10,6 +10,7 @@ import click
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, agent_of, cluster_id
 from karmada_vc_agent.cluster.rules.conditions import READY
+from karmada_vc_agent.cluster.virtual_clusters import claim_of
 from karmada_vc_agent.commands import shared
 from karmada_vc_agent.commands.servers import Server, UnseenError, servers
 from karmada_vc_agent.commands.shared import CommandError, one_line_errors
@@ -19,11 +20,12 @@ from karmada_vc_agent.diagnosis.hub_links import age, conditions_of, lease_of, s
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.model.objects import Object, dig, text_at
 from karmada_vc_agent.model.user_text import did_you_mean, one_line
-from karmada_vc_agent.model.vocabulary import DOMAIN, execution_namespace, is_report
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, DOMAIN, execution_namespace, is_report
 from karmada_vc_agent.runner.hub_presence import KUBE_SYSTEM_PATH
 from karmada_vc_agent.runner.parts import OF_CLUSTER_STATUS, declared_conditions
 from karmada_vc_agent.work import works
 
+NAMESPACES_PATH = "/api/v1/namespaces"
 OBJECTS_PATH = f"/apis/{DOMAIN}/v1alpha1/virtualclusters"
 STATES = ("applied", "refused", "waiting", "suspended", "pending")
 WATCH_S = 2.0
@@ -78,7 +80,9 @@ async def rows_of(hub: Server, host: Server, name: str = "") -> tuple[list[Objec
         raise CommandError(*(f"{each.says}; {each.do}" for each in faults))
     objects = {each["metadata"]["name"]: each for each in await _items(host, OBJECTS_PATH)}
     clusters = await _clusters(hub, host)
-    names = sorted({*objects, *clusters})
+    spaces = await _items(host, NAMESPACES_PATH, labelSelector=CLUSTER_LABEL)
+    claimed = (claim.cluster for each in spaces if (claim := claim_of(each)))
+    names = sorted({*objects, *clusters, *claimed})
     if name and name not in names:
         raise CommandError(f'no virtual cluster "{name}"{did_you_mean(name, names)}')
     rows = []
@@ -90,9 +94,9 @@ async def rows_of(hub: Server, host: Server, name: str = "") -> tuple[list[Objec
     return rows, [f"{each.says}; {each.do}" for each in faults] or [*hub.unseen, *host.unseen]
 
 
-async def _items(server: Server, path: str) -> list[Object]:
+async def _items(server: Server, path: str, **query: str) -> list[Object]:
     try:
-        return await server.items(path)
+        return await server.items(path, **query)
     except UnseenError:
         return []
 
@@ -149,8 +153,8 @@ def _row(
         if ready is None or ready["status"] == "Unknown"
         else ready["status"] == "True",
         "nodes": {
-            "total": nodes.get("total", summary.get("totalNum", 0)),
-            "ready": nodes.get("ready", summary.get("readyNum", 0)),
+            "total": nodes.get("total", summary.get("totalNum", "-")),
+            "ready": nodes.get("ready", summary.get("readyNum", "-")),
         },
         "works": {state: counted.get(state, 0) for state in STATES},
         "leaseRenewed": text_at(lease, "spec", "renewTime") or None,
@@ -175,10 +179,11 @@ def written(rows: list[Object], notes: list[str], form: str, now: datetime) -> s
 
 def _cells(row: Object, now: datetime) -> tuple[str, ...]:
     nodes, at = row["nodes"], row["leaseRenewed"]
+    contact = age(row["lastHubContact"], now)
     return (
         row["name"],
         "Unknown" if row["ready"] is None else str(row["ready"]),
         f"{nodes['ready']}/{nodes['total']}",
         *(str(row["works"][state]) for state in STATES),
-        f"{age(at, now)} ago" if at else "-",
+        f"{age(at, now)} ago" if at else f"hub reached {contact} ago" if contact else "-",
     )

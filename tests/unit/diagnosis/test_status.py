@@ -1,130 +1,117 @@
-"""`status`: what it makes of an agent's metrics."""
+"""`status`: what it makes of Clusters, Leases, Works and VirtualCluster objects."""
 
 import json
-from collections.abc import Iterator
-from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
-from urllib.parse import quote, unquote
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
 from karmada_vc_agent.cli import main
-from karmada_vc_agent.diagnosis.status import hub_text, rows_of, written
+from karmada_vc_agent.commands.shared import CommandError
+from karmada_vc_agent.diagnosis.status import rows_of, state_of, written
+from karmada_vc_agent.features.objects.definitions import API_VERSION, KIND
+from karmada_vc_agent.model.objects import Object
+from tests.fakes import objects
+from tests.unit.diagnosis import conftest as made
+from tests.unit.diagnosis.conftest import Chain
 
-AT = datetime(2026, 11, 23, 14, 3, 5, tzinfo=UTC)
-NOW = datetime(2026, 11, 23, 15, 0, tzinfo=UTC)
-CONTACT = "virtual_cluster_last_contact_timestamp_seconds"
-METRICS = f"""\
-# TYPE api_server_reachable gauge
-api_server_reachable{{server="hub"}} REACHED
-api_server_reachable{{server="host"}} 1
-cluster_ready_state{{member_cluster="branch-a"}} 1
-cluster_ready_node_number{{member_cluster="branch-a"}} 2
-virtual_cluster_nodes{{member_cluster="branch-a"}} 3
-virtual_cluster_works{{member_cluster="branch-a",state="applied"}} 5
-virtual_cluster_works{{member_cluster="branch-a",state="failed"}} 1
-virtual_cluster_works{{member_cluster="branch-a",state="waiting"}} 2
-virtual_cluster_reports_accepted{{member_cluster="branch-a"}} 1
-{CONTACT}{{member_cluster="branch-a",server="hub"}} {AT.timestamp()}
-orphaned_objects{{member_cluster="branch-a"}} 4
-virtual_cluster_nodes{{member_cluster="branch-b"}} 0
-"""
+NOW = datetime.now(UTC)
 
 
-def test_table_says_how_old_the_picture_is() -> None:
-    away = written(rows_of(METRICS.replace("REACHED", "0")), "table", NOW).splitlines()
-    head = "NAME READY NODES WORKS FAILED WAITING ORPHANED HUB"
-    assert away[0].split() == head.split()
-    assert away[1].startswith("branch-a   True ")
-    assert away[1].split()[2:7] == ["2/3", "8", "1", "2", "4"]
-    assert away[1].endswith("as of 14:03 UTC, hub not reached since")
-    assert away[2].endswith("never reached")
-    here = written(rows_of(METRICS.replace("REACHED", "1")), "table", NOW).splitlines()
-    assert here[1].endswith("now")
+async def table(chain: Chain, name: str = "") -> list[str]:
+    rows, notes = await rows_of(*await chain.servers(), name)
+    return written(rows, notes, "table", NOW + timedelta(seconds=3)).splitlines()
 
 
-def test_conditions_that_are_not_normal_are_below_the_table() -> None:
-    metric = "virtual_cluster_condition_abnormal"
-    text = METRICS.replace("REACHED", "1") + "".join(
-        f'{metric}{{member_cluster="branch-b",condition="{name}"}} 1\n'
-        for name in ("ObjectsOrphaned", "DeletionsHeld")
-    )
-    rows = rows_of(text)
-    assert written(rows, "table", NOW).splitlines()[3:] == [
-        "branch-b: DeletionsHeld, ObjectsOrphaned"
-    ]
-    found = json.loads(written(rows, "json", NOW))
-    assert [each["abnormalConditions"] for each in found] == [
-        [],
-        ["DeletionsHeld", "ObjectsOrphaned"],
-    ]
+def described(**status: object) -> Object:
+    metadata = {"name": "branch-a", "generation": 1}
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "status": status}
 
 
-def test_what_the_hub_does_not_accept_is_as_old_as_what_it_does_not_get() -> None:
-    text = METRICS.replace("REACHED", "1").replace(
-        'accepted{member_cluster="branch-a"} 1', 'accepted{member_cluster="branch-a"} 0'
-    )
-    assert not rows_of(text)[0]["hub"]["reached"]
+async def test_row_has_nodes_works_by_state_and_the_age_of_the_lease(chain: Chain) -> None:
+    refused = made.not_applied("no")
+    refused["metadata"]["name"] = "refused"
+    chain.hub.seed(refused)
+    head, row = await table(chain)
+    columns = "NAME READY NODES APPLIED REFUSED WAITING SUSPENDED PENDING LEASE"
+    assert head.split() == columns.split()
+    assert row.split()[:-2] == ["branch-a", "True", "1/1", "1", "1", "0", "0", "0"]
+    assert row.endswith("s ago")
 
 
-def test_an_older_time_has_its_date() -> None:
-    later = datetime(2026, 11, 25, tzinfo=UTC)
-    text = hub_text({"reached": False, "lastContact": AT.isoformat()}, later)
-    assert text == "as of 2026-11-23 14:03 UTC, hub not reached since"
+@pytest.mark.parametrize(
+    ("work", "state"),
+    [
+        (made.work(), "applied"),
+        (made.not_applied("no"), "refused"),
+        (made.work(suspendDispatching=True), "suspended"),
+        (made.work(objects.condition("Dispatching", "False", "OutsideWindow", "x")), "waiting"),
+        (made.work(objects.condition("Dispatching", "True", "Dispatching", "x")), "pending"),
+    ],
+)
+def test_work_has_one_state(work: Object, state: str) -> None:
+    assert state_of(work) == state
 
 
-def test_json_and_yaml_have_the_same() -> None:
-    rows = rows_of(METRICS.replace("REACHED", "0"))
-    found = json.loads(written(rows, "json", NOW))
-    assert found == yaml.safe_load(written(rows, "yaml", NOW))
-    assert found[0]["hub"] == {"reached": False, "lastContact": "2026-11-23T14:03:05Z"}
-    assert found[1]["ready"] is None
+async def test_why_it_is_not_ready_is_below(chain: Chain) -> None:
+    conditions = [objects.ready("False"), objects.condition("NodeOverlap", "False", "x", "y")]
+    cluster = chain.hub.live(made.CLUSTER_PATH)
+    chain.hub.seed({**cluster, "status": {"conditions": conditions}})
+    _, row, *below = await table(chain, "branch-a")
+    assert row.split()[1] == "False"
+    assert below == ["branch-a: Ready ClusterNotReachable: cluster is not reachable"]
 
 
-def test_agent_that_does_not_answer_is_one_line_with_what_to_do() -> None:
-    result = CliRunner().invoke(main, ["status", "--metrics-url", "http://127.0.0.1:1/metrics"])
-    assert result.exit_code == 1
-    assert "kubectl -n NAMESPACE exec" in result.output
+async def test_lease_that_is_old_is_said(chain: Chain) -> None:
+    chain.hub.seed(made.lease(NOW - timedelta(minutes=5)))
+    *_, last = await table(chain)
+    assert last.startswith("branch-a: Lease its Lease was not renewed for")
 
 
-@pytest.mark.parametrize("url", ["x", "http://", "ftp://a"])
-def test_address_that_is_none_is_refused(url: str) -> None:
-    result = CliRunner().invoke(main, ["status", "--metrics-url", url])
-    assert result.exit_code == 2
-    assert f'--metrics-url: "{url}" is not a valid http(s) URL' in result.output
+async def test_objects_of_the_host_are_shown_while_the_hub_is_away(chain: Chain) -> None:
+    contact = (NOW - timedelta(minutes=9)).isoformat()
+    works = {"applied": 4, "failed": 0, "pending": 1}
+    chain.host.seed(described(nodes={"total": 3, "ready": 2}, works=works, lastHubContact=contact))
+    with chain.hub.down():
+        _, row, note = await table(chain)
+    assert row.split()[:4] == ["branch-a", "Unknown", "2/3", "4"]
+    assert "hub reached" in row
+    assert note.startswith("not seen: the hub does not answer")
 
 
-def test_address_that_python_refuses_is_one_line() -> None:
-    result = CliRunner().invoke(main, ["status", "--metrics-url", "http://a b"])
-    assert (result.exit_code, result.output.count("\n")) == (1, 1)
+async def test_hub_alone_is_enough(chain: Chain) -> None:
+    with chain.host.down():
+        _, row, note = await table(chain)
+    assert row.split()[:3] == ["branch-a", "True", "1/1"]
+    assert note.startswith("not seen: the host does not answer")
 
 
-@pytest.mark.parametrize("body", ["<html></html>", 'virtual_cluster_nodes{member_cluster="a"} NaN'])
-def test_who_answers_and_is_no_agent_is_one_line(body: str, httpd: str) -> None:
-    done = CliRunner().invoke(main, ["status", "--metrics-url", f"{httpd}/?{quote(body)}"])
-    assert done.exit_code == 1
-    assert "answers, but not with metrics of an agent; give another" in done.output
+async def test_clusters_of_other_hosts_are_left_out(chain: Chain) -> None:
+    cluster = chain.hub.live(made.CLUSTER_PATH)
+    other = {**cluster, "metadata": {**cluster["metadata"], "name": "branch-z"}}
+    chain.hub.seed(other)
+    assert len(await table(chain)) == 2
 
 
-@pytest.fixture
-def httpd() -> Iterator[str]:
-    """Return the address of a server that says what the query is."""
+async def test_misspelt_name_has_a_suggestion(chain: Chain) -> None:
+    with pytest.raises(CommandError, match='no virtual cluster "brnch-a"; did you mean "branch-a"'):
+        await table(chain, "brnch-a")
 
-    class Echo(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(unquote(self.path.partition("?")[2]).encode() + b"\n")
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
+async def test_neither_side_is_one_error_with_both(chain: Chain) -> None:
+    with chain.hub.down(), chain.host.down(), pytest.raises(CommandError, match="the hub does not"):
+        await table(chain)
 
-    with HTTPServer(("127.0.0.1", 0), Echo) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+
+async def test_json_and_yaml_have_the_same(chain: Chain) -> None:
+    rows, _ = await rows_of(*await chain.servers())
+    parsed = json.loads(written(rows, [], "json", NOW))
+    assert parsed == yaml.safe_load(written(rows, [], "yaml", NOW))
+    assert parsed[0]["works"]["applied"] == 1
+
+
+def test_kubeconfig_that_is_none_is_one_line(tmp_path: object) -> None:
+    path = f"{tmp_path}/nowhere"
+    done = CliRunner().invoke(main, ["status", "--karmada-kubeconfig", path])
+    assert (done.exit_code, done.output.count("\n")) == (2, 1)
