@@ -3,7 +3,8 @@
 import asyncio
 import sys
 from collections.abc import Awaitable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -47,37 +48,20 @@ class Report:
 
     def json(self) -> Object:
         """Return it as JSON and YAML have it."""
-        broken = self.broken
-        return {
-            "what": self.what,
-            "broken": broken
-            and {"fault": broken.name, "side": broken.side, "says": broken.says, "do": broken.do},
-            "links": [
-                {
-                    "link": link.name,
-                    "virtualCluster": link.cluster or None,
-                    "seen": link.is_seen,
-                    "fault": link.fault.name if link.fault else None,
-                    "facts": link.facts,
-                }
-                for link in self.links
-            ],
-            "unseen": self.unseen,
-        }
+        broken = asdict(self.broken) if self.broken else None
+        links = [asdict(link) for link in self.links]
+        return {"what": self.what, "broken": broken, "links": links, "unseen": self.unseen}
 
     def text(self) -> str:
         """Return it for people: what is broken, what to do, then each link."""
-        return "\n".join(one_line(line) if line else "" for line in self._head()) + "".join(
-            f"\n{state:<8} {one_line(name):<10} {one_line(text)}"
+        broken = self.broken
+        says = broken.says if broken else f"nothing is broken in what was seen of {self.what}"
+        partly = f"not seen: {self.unseen[0]}" if self.unseen else "nothing"
+        rows = (
+            f"{state:<8} {name:<10} {one_line(text)}" if text else one_line(name)
             for state, name, text in self._rows()
         )
-
-    def _head(self) -> Iterator[str]:
-        broken = self.broken
-        yield broken.says if broken else f"nothing is broken in what was seen of {self.what}"
-        partly = f"not seen: {self.unseen[0]}" if self.unseen else "nothing"
-        yield f"next: {broken.do if broken else partly}"
-        yield ""
+        return "\n".join([one_line(says), f"next: {broken.do if broken else partly}", "", *rows])
 
     def _rows(self) -> Iterator[tuple[str, str, str]]:
         cluster = ""
@@ -87,7 +71,7 @@ class Report:
                 yield "", f"--- {cluster}", ""
             state = "BROKEN" if link.fault else "ok" if link.is_seen else "-"
             texts = [link.fault.says] if link.fault else []
-            texts += link.facts or ([] if texts else ["nothing"])
+            texts += link.facts or ([] if texts else ["nothing" if link.is_seen else "not seen"])
             for index, text in enumerate(texts):
                 yield ("", "", text) if index else (state, link.name, text)
         for text in self.unseen:
@@ -156,17 +140,17 @@ class Explainer:
         return targets
 
     async def _walk(self, report: Report, target: Target, cluster: str) -> None:
-        if self.hub.error:
-            report.links.append(_unconnected(self.hub))
-        else:
+        if self.hub.is_read:
             await self._on_hub(report, target, cluster)
+        else:
+            report.links.append(_unconnected(self.hub))
         names = [cluster] if cluster else target.clusters
         names = names or await self._claimants(report, target)
         if len(names) > CLUSTERS_AT_MOST:
             report.what += f" in {CLUSTERS_AT_MOST} of {len(names)} Clusters (see --cluster)"
         for name in names[:CLUSTERS_AT_MOST]:
             await self._in_cluster(report, target, name)
-        if self.host.error and not any(link.name == "host" for link in report.links):
+        if not self.host.is_read:
             report.links.append(_unconnected(self.host))
 
     async def _on_hub(self, report: Report, target: Target, cluster: str) -> None:
@@ -184,7 +168,7 @@ class Explainer:
 
     async def _claimants(self, report: Report, target: Target) -> list[str]:
         """Return the virtual clusters that have the namespace, where the hub says nothing."""
-        if not self.hub.error or not self.host.is_read:
+        if self.hub.is_read or not self.host.is_read:
             return []
         try:
             selector = f"{CLUSTER_LABEL},{NAMESPACE_LABEL}={target.namespace}"
@@ -197,7 +181,7 @@ class Explainer:
 
     async def _in_cluster(self, report: Report, target: Target, name: str) -> None:
         cluster, work = None, None
-        if not self.hub.error:
+        if self.hub.is_read:
             of_cluster = hub_links.cluster_link(self.hub, name, self.now)
             cluster = await self._add(report, "cluster", of_cluster, name)
             if cluster is None and _ends(report.links[-1]):
@@ -209,9 +193,7 @@ class Explainer:
             work = await self._add(report, "work", read, name)
             if work is None and _ends(report.links[-1]):
                 return
-        if self.host.error:
-            report.links.append(_unconnected(self.host, name))
-        else:
+        if self.host.is_read:
             await self._on_host(report, target, name, cluster, work)
         if work is not None:
             written = hub_links.status_written(work)
@@ -244,12 +226,10 @@ class Explainer:
     async def _place(self, name: str, cluster: Object | None) -> tuple[Link, host_links.Place]:
         config = self.config
         if config is None:
-            try:
+            with suppress(UnseenError):
                 config = await host_links.settings_of_agent(
                     self.host, self.struct, cluster, self.named
                 )
-            except UnseenError:
-                config = None
         return Link("namespace"), await host_links.place_of(self.host, name, config)
 
     async def _add(
@@ -277,8 +257,8 @@ class Explainer:
         return result
 
 
-def _unconnected(server: Server, cluster: str = "") -> Link:
-    return Link(server.name, [], connection_fault(server), cluster, is_seen=False)
+def _unconnected(server: Server) -> Link:
+    return Link(server.name, fault=connection_fault(server), is_seen=False)
 
 
 def _ends(link: Link) -> bool:

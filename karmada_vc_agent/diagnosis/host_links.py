@@ -39,7 +39,6 @@ from karmada_vc_agent.model.user_text import listed
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.model.vocabulary import (
     CLUSTER_LABEL,
-    NODE_SELECTOR_ANNOTATION,
     WITH_PODS,
     WORK_ANNOTATION,
 )
@@ -50,6 +49,7 @@ from karmada_vc_agent.translation.placement import common_taints
 from karmada_vc_agent.translation.rbac_rules import admin_rules
 from karmada_vc_agent.translation.translate import HostObject, translate
 from karmada_vc_agent.work import works
+from karmada_vc_agent.work.rules.server_changes import completed
 
 NAMESPACES = "/api/v1/namespaces"
 SHOWN = 12
@@ -64,24 +64,12 @@ class Place:
     config: AgentConfig | None = None
     vc: VirtualCluster | None = None
     claims: dict[VirtualNamespace, Object] = field(default_factory=dict)
-    nodes: list[Node] = field(default_factory=list)
-    are_nodes_read: bool = False
+    nodes: list[Node] | None = None
+    """Those of the group; None where it or they could not be read."""
 
     @property
     def names(self) -> dict[VirtualNamespace, HostNamespace]:
         return {key: HostNamespace(each["metadata"]["name"]) for key, each in self.claims.items()}
-
-    def selects(self, node: Node) -> bool:
-        """Return whether a node is of the group, by the settings or else by a namespace's mark."""
-        name, labels = node.metadata.name, node.metadata.labels
-        if self.vc is not None:
-            return self.vc.selects(name, labels)
-        marks = (
-            annotations_of(each).get(NODE_SELECTOR_ANNOTATION, "") for each in self.claims.values()
-        )
-        pairs = next((mark for mark in marks if mark), "")
-        required = dict(pair.split("=", 1) for pair in pairs.split(",") if "=" in pair)
-        return bool(required) and required.items() <= labels.items()
 
 
 async def settings_of_agent(
@@ -121,12 +109,11 @@ async def place_of(host: Server, cluster: str, config: AgentConfig | None) -> Pl
         except KubeError:
             vcs = config.virtual_clusters
         place.vc = next((vc for vc in vcs if vc.name == cluster), None)
-    try:
-        every = [msgspec.convert(each, Node) for each in await host.items("/api/v1/nodes")]
-    except UnseenError:
-        return place
-    place.nodes = [node for node in every if place.selects(node)]
-    place.are_nodes_read = place.vc is not None or bool(place.claims)
+    if place.vc is not None:
+        with suppress(UnseenError):
+            every = [msgspec.convert(each, Node) for each in await host.items("/api/v1/nodes")]
+            group = (n for n in every if place.vc.selects(n.metadata.name, n.metadata.labels))
+            place.nodes = list(group)
     return place
 
 
@@ -161,24 +148,26 @@ def rewritten_link(
         missing = "a manifest" if vc else "the settings of the virtual cluster (--config)"
         link.facts, link.is_seen = [f"not seen: it needs {missing}"], False
         return link, None
-    names = {each.metadata.name for each in place.nodes}
+    names = {each.metadata.name for each in place.nodes or ()}
     settings = translation_settings(config)
     context = TranslationContext(
         vc=vc,
         settings=settings,
         claims=place.names,
-        owns_node=lambda node: node in names,
+        owns_node=lambda node: node in names or place.nodes is None,
         work=works.id_of_work(work) if work else "",
         bound_to=works.binding_namespace(work),
         admin_rules=admin_rules(host.served.namespaced, is_strict=settings.is_strict),
-        node_taints=common_taints(place.nodes),
+        node_taints=common_taints(place.nodes or ()),
         is_namespaced=lambda gvk: _is_namespaced(host, gvk),
     )
     result = translate(manifest, resource.namespaced, context)
     if isinstance(result, Refusal):
-        key = key_of(manifest)
-        text = result.text(vc.name, key.gvk.kind, key.namespace, key.name)
-        link.note(meaning(text, "NotApplied", what=target))
+        text = result.text(vc.name, target.resource.gvk.kind, target.namespace, target.name)
+        if work is not None and works.is_applied(work):
+            link.facts.append(f"it would not be applied now: {text}")
+        else:
+            link.note(meaning(text, "NotApplied", what=target))
         return link, None
     if not isinstance(result, HostObject):
         link.facts.append("no object of its own on the host")
@@ -244,11 +233,8 @@ async def live_link(
     else:
         cluster = place.vc.name_on_host if place.vc else place.cluster
         name = desired["metadata"]["name"] if desired else host_name(target.name, cluster)
-    live = (
-        await host.find(resource.path(namespace, name))
-        if namespace or not resource.namespaced
-        else None
-    )
+    is_placed = bool(namespace) or not resource.namespaced
+    live = await host.find(resource.path(namespace, name)) if is_placed else None
     what = f"{resource.gvk.kind} {namespaced_name(namespace, name)}"
     if live is None:
         if work is None or works.is_applied(work):
@@ -260,7 +246,7 @@ async def live_link(
     if is_other or not labels_of(live).get(CLUSTER_LABEL, "" if resource.namespaced else "shared"):
         link.break_by("ObjectForeign", object=what, owner=owner or "another writer")
     if desired is not None:
-        differs = _shown(differences(desired, live, only_set=True))
+        differs = _shown(differences(completed(desired, live), live, only_set=True))
         link.facts += [f"differs in {text}" for text in differs]
     return link, live
 
@@ -268,9 +254,8 @@ async def live_link(
 async def pods_link(host: Server, target: Target, place: Place, live: Object) -> Link:
     """Read replicas, pods and events of a workload, and judge them. Raises UnseenError."""
     link, key = Link("pods", cluster=place.cluster), key_of(live)
-    is_pod = key.gvk.kind == "Pod"
-    pods = [live] if is_pod else await _pods(host, live)
-    desired, ready = _replicas(live, pods, is_pod=is_pod)
+    pods = [live] if key.gvk.kind == "Pod" else await _pods(host, live)
+    desired, ready = _replicas(live)
     link.facts.append(f"{ready} of {desired} ready")
     phases = Counter(text_at(pod, "status", "phase") or "Unknown" for pod in pods)
     link.facts += [f"{count} pods {phase}" for phase, count in sorted(phases.items())]
@@ -292,18 +277,15 @@ async def pods_link(host: Server, target: Target, place: Place, live: Object) ->
     judged += [meaning(text, "PodsNotReady", **given) for text in events]
     telling = (each for each in judged if each.name != "PodsNotReady")
     first = next(telling, None) or next(iter(judged), None)
-    link.note(_by_nodes(first, place, given) or _otherwise(first, given))
+    silent = fault("PodsNotReady", reason="they are not yet, and nothing says why", **given)
+    link.note(_by_nodes(first, place, given) or first or silent)
     return link
-
-
-def _otherwise(judged: Fault | None, given: Mapping[str, object]) -> Fault:
-    return judged or fault("PodsNotReady", reason="they are not yet, and nothing says why", **given)
 
 
 def _by_nodes(judged: Fault | None, place: Place, given: Mapping[str, object]) -> Fault | None:
     """Return what is wrong with the nodes, if that is why pods do not run."""
     vague = (None, "NotSchedulable", "PodsNotReady")
-    if not place.are_nodes_read or (judged.name if judged else None) not in vague:
+    if place.nodes is None or (judged.name if judged else None) not in vague:
         return None
     total, ready = count_nodes(place.nodes)
     if not total:
@@ -314,7 +296,7 @@ def _by_nodes(judged: Fault | None, place: Place, given: Mapping[str, object]) -
 def nodes_link(place: Place) -> Link:
     """Return the nodes of the group."""
     link = Link("nodes", cluster=place.cluster)
-    if not place.are_nodes_read:
+    if place.nodes is None:
         link.facts, link.is_seen = ["not seen"], False
         return link
     total, ready = count_nodes(place.nodes)
@@ -329,28 +311,26 @@ def has_pods(live: Object) -> bool:
 
 
 async def _pods(host: Server, live: Object) -> list[Object]:
-    labels = dig(live, "spec", "selector", "matchLabels") or dig(live, "spec", "selector")
-    if not isinstance(labels, dict):
+    selector = dig(live, "spec", "selector")
+    labels = dig(selector, "matchLabels") or selector or {}
+    terms = [f"{key}={value}" for key, value in labels.items() if isinstance(value, str)]
+    if not terms:
         return []
-    selector = ",".join(f"{key}={value}" for key, value in labels.items())
     path = f"{NAMESPACES}/{live['metadata']['namespace']}/pods"
-    pods = await host.items(path, labelSelector=selector)
+    pods = await host.items(path, labelSelector=",".join(terms))
     return [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
 
 
-def _replicas(live: Object, pods: list[Object], *, is_pod: bool) -> tuple[int, int]:
-    """Return how many pods a workload is to have, and how many of them are ready."""
+def _replicas(live: Object) -> tuple[int, int]:
+    """Return how many pods a workload, or Pod, is to have, and how many of them are ready."""
     spec, status = live.get("spec") or {}, live.get("status") or {}
-    if is_pod:
+    if key_of(live).gvk.kind == "Pod":
         is_done = status.get("phase") == "Succeeded"
-        return 1, int(
-            is_done or any(_is_true(c) for c in conditions_of(live) if c["type"] == "Ready")
-        )
-    if key_of(live).gvk.kind == "Job":
-        done = int(status.get("succeeded") or 0) + int(status.get("ready") or 0)
-        return min(int(spec.get("parallelism") or 1), int(spec.get("completions") or 1)), done
-    desired = status.get("desiredNumberScheduled", spec.get("replicas", len(pods)))
-    return int(desired or 0), int(status.get("readyReplicas") or status.get("numberReady") or 0)
+        return 1, is_done or any(_is_true(c) for c in conditions_of(live) if c["type"] == "Ready")
+    desired = spec.get("replicas", spec.get("completions", spec.get("parallelism", 1)))
+    ready = ("readyReplicas", "numberReady", "succeeded", "ready")
+    counts = [status[key] for key in ready if isinstance(status.get(key), int)]
+    return status.get("desiredNumberScheduled", desired), sum(counts)
 
 
 def _is_true(condition: Object) -> bool:
@@ -382,23 +362,18 @@ def _reasons(pod: Object) -> Iterator[tuple[str, str]]:
 async def _events(host: Server, live: Object, pods: list[Object]) -> list[str]:
     """Return warnings of the host about a workload and what it made, the newest first."""
     namespace, name = live["metadata"].get("namespace", ""), live["metadata"]["name"]
-    try:
+    names = {name, *(pod["metadata"]["name"] for pod in pods)}
+    every: list[Object] = []
+    with suppress(UnseenError):
         every = await host.items(f"{NAMESPACES}/{namespace}/events", fieldSelector="type=Warning")
-    except UnseenError:
-        return []
-    names = {pod["metadata"]["name"] for pod in pods}
-    made = ("ReplicaSet", "Pod", "Job")
-    concerned = [
-        each
+    every.sort(key=_last_seen, reverse=True)
+    texts = [
+        f"{each.get('reason', '')}: {each.get('message', '')}"
         for each in every
         if (about := text_at(each, "involvedObject", "name")) in names
-        or (about == name and text_at(each, "involvedObject", "kind") == live.get("kind"))
-        or (about.startswith(f"{name}-") and text_at(each, "involvedObject", "kind") in made)
+        or (about.startswith(f"{name}-") and "ReplicaSet" in str(each["involvedObject"]))
     ]
-    concerned.sort(key=_last_seen, reverse=True)
-    return list(
-        dict.fromkeys(f"{each.get('reason', '')}: {each.get('message', '')}" for each in concerned)
-    )
+    return list(dict.fromkeys(texts))
 
 
 def _last_seen(event: Object) -> str:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.lease import LEASES_PATH
 from karmada_vc_agent.cluster.rules.conditions import READY, find_condition
@@ -25,7 +27,7 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.model.quantity import format_duration
 from karmada_vc_agent.model.user_text import did_you_mean, listed
-from karmada_vc_agent.model.virtual_cluster import LabelSelector, Requirement
+from karmada_vc_agent.model.virtual_cluster import LabelSelector
 from karmada_vc_agent.work import works
 
 POLICY_API = "/apis/policy.karmada.io/v1alpha1"
@@ -166,12 +168,13 @@ def _difference(selector: Object, target: Target) -> tuple[int, str]:
     return len(own) + 1, ""
 
 
-def _selects(selector: Object, labels: dict[str, str]) -> bool:
-    requirements = tuple(
-        Requirement(each["key"], each["operator"], frozenset(each.get("values") or ()))
-        for each in maps_at(selector, "matchExpressions")
-    )
-    return LabelSelector(dig(selector, "matchLabels") or {}, requirements).matches(labels)
+def _selects(selector: Any, labels: dict[str, str]) -> bool:
+    try:
+        return msgspec.convert(selector, LabelSelector).matches(labels)
+    except (
+        msgspec.ValidationError
+    ):  # an operator that selects no node, such as Gt, is for nodes only
+        return False
 
 
 def policy_name(policy: Object | None) -> str:
@@ -290,6 +293,9 @@ async def cluster_link(hub: Server, name: str, now: datetime) -> tuple[Link, Obj
     link.facts.append(f"Ready={ready['status'] if ready else 'Unknown'} {reason}")
     if renewed := text_at(lease, "spec", "renewTime"):
         link.facts.append(f"Lease renewed {age(renewed, now)} ago")
+    changes = find_condition(conditions_of(cluster), "TakesChanges")
+    if changes and changes.get("reason") == "Paused":
+        link.break_by("Paused", cluster=name)
     if silence:
         link.break_by("ClusterSilent", cluster=name, reason=silence)
     elif ready is None or ready["status"] == "Unknown":

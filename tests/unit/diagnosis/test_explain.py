@@ -6,10 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from karmada_vc_agent.commands.servers import Server
 from karmada_vc_agent.config.decoding import ConfigError
-from karmada_vc_agent.diagnosis.explain import target_of
+from karmada_vc_agent.diagnosis.explain import Explainer, target_of
 from karmada_vc_agent.diagnosis.faults import EXIT_CODES, FAULTS
 from karmada_vc_agent.diagnosis.hub_links import status_written
+from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.model.vocabulary import HOLD_ANNOTATION, WORK_ANNOTATION
 from tests.fakes import objects
 from tests.unit.diagnosis import conftest as made
@@ -68,6 +70,12 @@ def not_ready(status: str) -> Callable[[Chain], object]:
     )
 
 
+def with_condition(kind: str, status: str, reason: str) -> Callable[[Chain], object]:
+    conditions = [objects.ready(), objects.condition(kind, status, reason, "because")]
+    status_of = {"status": {"conditions": conditions}}
+    return lambda chain: chain.hub.seed({**chain.hub.live(made.CLUSTER_PATH), **status_of})
+
+
 def failure(message: str) -> made.Object:
     return objects.condition("ReplicaFailure", "True", "FailedCreate", message)
 
@@ -94,6 +102,7 @@ FAULTS_MADE: list[tuple[str, Callable[[Chain], object], str]] = [
     ("ClusterSilent", not_ready("Unknown"), "stopped posting"),
     ("ClusterSilent", hub(renewed(300)), "Lease was not renewed for"),
     ("NoWork", lambda c: c.hub.remove(made.WORK_PATH), f"there is no Work {made.WORK}"),
+    ("Paused", with_condition("TakesChanges", "False", "Paused"), "branch-a is paused"),
     ("WorkSuspended", hub(made.work(suspendDispatching=True)), "is suspended"),
     ("WindowClosed", hub(made.work(WAITING)), "Generation 2 waits"),
     ("NotTaken", hub(made.work(objects.condition("Dispatching", "True", "x", "y"))), "not applied"),
@@ -280,3 +289,13 @@ def test_status_was_written_when_the_server_says() -> None:
         {"manager": "x", "subresource": "status", "time": "2026-11-23T14:00:00Z"},
     ]
     assert status_written(work) == "2026-11-23T14:00:00Z"
+
+
+async def test_side_without_a_kubeconfig_is_not_seen(chain: Chain) -> None:
+    hub, host = await chain.servers()
+    for servers in ((hub, Server("host", None)), (Server("hub", None), host)):
+        explainer = Explainer(*servers, CONFIG, chain.config, ("karmada-vc-agent", "agents"))
+        report = await explainer.explain(("edge", "deployment", "web"), "branch-a")
+        assert report.broken is None
+        unseen = next(link for link in report.links if not link.is_seen)
+        assert unseen.name in ("hub", "host")
