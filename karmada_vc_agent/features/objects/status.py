@@ -176,13 +176,13 @@ class StatusWriter:
         if definition is None:
             self._written.pop(name, None)
             return None
-        status = self.status(definition)
-        if status == definition.status:
+        before, status = definition.status, self.status(definition)
+        if status == before:
             return Requeue(CHECK_S)
         pause_s = self._written.get(name, float("-inf")) + PAUSE_S - self._clock.monotonic()
         if pause_s > 0:
             return Requeue(pause_s)
-        patch = {"status": merge_patch(definition.status, status)}
+        patch = {"status": merge_patch(before, status)}
         body = {"metadata": {"uid": definition.uid}, **patch}
         try:
             answer = await self._host.merge_patch(f"{PATH}/{name}/status", body)
@@ -191,7 +191,7 @@ class StatusWriter:
             self._definitions.forget(name)
             return None
         self._written[name] = self._clock.monotonic()
-        self._report(definition.status, answer, status["conditions"])
+        self._report(before, answer, status["conditions"])
         self._definitions.observe(answer)
         return Requeue(CHECK_S)
 
