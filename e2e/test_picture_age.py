@@ -47,14 +47,15 @@ def test_picture_has_its_age_on_the_hub_and_at_the_site(lab: Lab, hub_wire: Prox
     within(BACKED_OFF_S, _is_younger, lab, group.name, before)
     (row,) = json.loads(told("status", group.name, "-o", "json", *where))
     assert row["works"]["applied"] >= 1
-    here = _explain(agent, where, what, group.name, 0)
+    here = _explain(agent, where, f"{group.name}/settings", "", 0)
     assert "Applied=True" in here
     assert "status written" in here
     assert "Lease renewed" in here
 
 
 def _explain(agent: Agent, where: tuple[str, ...], what: str, cluster: str, code: int) -> str:
-    arguments = ("explain", what, "-C", cluster, "--config", str(agent.config), *where)
+    of = ("-C", cluster) if cluster else ()
+    arguments = ("explain", what, *of, "--config", str(agent.config), *where)
     command = [sys.executable, "-m", "karmada_vc_agent", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stdout + done.stderr

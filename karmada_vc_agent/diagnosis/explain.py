@@ -2,11 +2,10 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 import click
 
@@ -17,65 +16,16 @@ from karmada_vc_agent.commands.shared import CommandError, one_line_errors
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.diagnosis import host_links, hub_links
-from karmada_vc_agent.diagnosis.faults import EXIT_CODES, Fault, Link, connection_fault, mixed_up
-from karmada_vc_agent.diagnosis.hub_links import Target
+from karmada_vc_agent.diagnosis.faults import EXIT_CODES, connection_fault, mixed_up
+from karmada_vc_agent.diagnosis.host_links import Place
+from karmada_vc_agent.diagnosis.hub_links import Target, age, status_written
+from karmada_vc_agent.diagnosis.report import Link, Report
 from karmada_vc_agent.model.objects import Object, key_of
-from karmada_vc_agent.model.user_text import one_line
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, NAMESPACE_LABEL, execution_namespace
 from karmada_vc_agent.work.works import manifests_of, work_path
 
 CLUSTERS_AT_MOST = 10
 """Without --cluster, of a template that is placed on more."""
-T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Report:
-    """What was read. unseen: what could not be, and why."""
-
-    what: str
-    links: list[Link] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
-    """Those of the connections that are in no link."""
-    unseen: list[str] = field(default_factory=list)
-
-    @property
-    def broken(self) -> Fault | None:
-        """The first broken link; a missing right only where nothing else is broken."""
-        every = [*self.faults, *(link.fault for link in self.links if link.fault is not None)]
-        others = (each for each in every if each.name != "RightMissing")
-        return next(others, next(iter(every), None))
-
-    def json(self) -> Object:
-        """Return it as JSON and YAML have it."""
-        broken = asdict(self.broken) if self.broken else None
-        links = [asdict(link) for link in self.links]
-        return {"what": self.what, "broken": broken, "links": links, "unseen": self.unseen}
-
-    def text(self) -> str:
-        """Return it for people: what is broken, what to do, then each link."""
-        broken = self.broken
-        says = broken.says if broken else f"nothing is broken in what was seen of {self.what}"
-        partly = f"not seen: {self.unseen[0]}" if self.unseen else "nothing"
-        rows = (
-            f"{state:<8} {name:<10} {one_line(text)}" if text else one_line(name)
-            for state, name, text in self._rows()
-        )
-        return "\n".join([one_line(says), f"next: {broken.do if broken else partly}", "", *rows])
-
-    def _rows(self) -> Iterator[tuple[str, str, str]]:
-        cluster = ""
-        for link in self.links:
-            if link.cluster != cluster:
-                cluster = link.cluster
-                yield "", f"--- {cluster}", ""
-            state = "BROKEN" if link.fault else "ok" if link.is_seen else "-"
-            texts = [link.fault.says] if link.fault else []
-            texts += link.facts or ([] if texts else ["nothing" if link.is_seen else "not seen"])
-            for index, text in enumerate(texts):
-                yield ("", "", text) if index else (state, link.name, text)
-        for text in self.unseen:
-            yield "-", "not seen", text
 
 
 def target_of(text: str) -> tuple[str, ...]:
@@ -102,28 +52,29 @@ class Explainer:
     struct: type[AgentConfig]
     config: AgentConfig | None
     named: tuple[str, str]
-    now: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     async def explain(self, parts: tuple[str, ...], cluster: str) -> Report:
         """Return what is broken. Raises ConfigError, CommandError."""
-        report = Report("/".join(parts))
-        if wrong := mixed_up(self.hub, self.host):
-            report.faults.append(wrong)
-            return report
-        if not (self.hub.is_read or self.host.is_read):
-            report.faults += filter(None, map(connection_fault, (self.hub, self.host)))
-            return report
-        for target, of in await self._targets(parts, cluster):
-            report.what = str(target)
-            await self._walk(report, target, of)
-        report.unseen = [text for each in (self.hub, self.host) for text in each.unseen]
+        report, sides = Report("/".join(parts)), (self.hub, self.host)
+        if wrong := mixed_up(*sides):
+            report.add("hub", wrong)
+        elif not any(each.is_read for each in sides):
+            for each in sides:
+                report.add(each.name, connection_fault(each))
+        else:
+            of = cluster if len(parts) == 3 else parts[0]
+            for target in await self._targets(parts):
+                report.what = str(target)
+                await self._walk(report, target, of)
+            report.unseen = [text for each in sides for text in each.unseen]
         return report
 
-    async def _targets(self, parts: tuple[str, ...], cluster: str) -> list[tuple[Target, str]]:
+    async def _targets(self, parts: tuple[str, ...]) -> list[Target]:
+        sides = (self.hub, self.host)
         if len(parts) == 3:
             namespace, kind, name = parts
-            resource = kind_named(kind, (self.hub, self.host))
-            return [(Target(resource, namespace * resource.namespaced, name), cluster)]
+            resource = kind_named(kind, sides)
+            return [Target(resource, namespace * resource.namespaced, name)]
         cluster, name = parts
         try:
             work = await self.hub.find(work_path(execution_namespace(cluster), name))
@@ -131,142 +82,83 @@ class Explainer:
             raise CommandError(f"a Work is on the hub, which cannot be read; {error}") from error
         if work is None:
             raise CommandError(f'the hub has no Work "{name}" of Cluster "{cluster}"')
-        targets = []
-        for key in map(key_of, manifests_of(work)):
-            resource = kind_named(
-                f"{key.gvk.kind}.{key.gvk.group}".rstrip("."), (self.hub, self.host)
-            )
-            targets.append((Target(resource, key.namespace, key.name), cluster))
-        return targets
+        keys = [key_of(manifest) for manifest in manifests_of(work)]
+        kinds = (f"{key.gvk.kind}.{key.gvk.group}".rstrip(".") for key in keys)
+        resources = [kind_named(kind, sides) for kind in kinds]
+        return [
+            Target(resource, key.namespace, key.name, name)
+            for resource, key in zip(resources, keys, strict=True)
+        ]
 
     async def _walk(self, report: Report, target: Target, cluster: str) -> None:
+        """Add all links of an object. cluster: "" = of all virtual clusters that have it."""
+        begun = len(report.links)
         if self.hub.is_read:
-            await self._on_hub(report, target, cluster)
+            await hub_links.read_template(self.hub, report, target)
+            if target.template is not None:
+                await hub_links.read_policy(self.hub, report, target)
+            # The scheduler's words say something also without the template.
+            if target.policy is not None or not report.links[-1].is_seen:
+                await hub_links.read_binding(self.hub, report, target, cluster)
         else:
-            report.links.append(_unconnected(self.hub))
+            report.add("hub", connection_fault(self.hub))
         names = [cluster] if cluster else target.clusters
-        names = names or await self._claimants(report, target)
+        if not names and not self.hub.is_read:
+            names = await self._claimants(target)
+        is_placed = not any(map(_ends, report.links[begun:]))
+        for name in names[:CLUSTERS_AT_MOST]:
+            ends = not is_placed and name not in target.clusters
+            await self._in_cluster(report, Place(name, target), ends=ends)
         if len(names) > CLUSTERS_AT_MOST:
             report.what += f" in {CLUSTERS_AT_MOST} of {len(names)} Clusters (see --cluster)"
-        for name in names[:CLUSTERS_AT_MOST]:
-            await self._in_cluster(report, target, name)
         if not self.host.is_read:
-            report.links.append(_unconnected(self.host))
+            report.add("host", connection_fault(self.host))
 
-    async def _on_hub(self, report: Report, target: Target, cluster: str) -> None:
-        resource = same_kind(target.resource, self.hub)
-        if resource is None:
-            report.links.append(Link("template", ["the hub does not serve this kind"]))
-            return
-        template = hub_links.template_link(self.hub, resource, target, cluster)
-        await self._add(report, "template", template)
-        if target.template is not None:
-            await self._add(report, "policy", hub_links.policy_link(self.hub, target))
-        # The scheduler's words say something also without the template.
-        if target.policy is not None or not report.links[-1].is_seen:
-            await self._add(report, "binding", hub_links.binding_link(self.hub, target, cluster))
-
-    async def _claimants(self, report: Report, target: Target) -> list[str]:
-        """Return the virtual clusters that have the namespace, where the hub says nothing."""
-        if self.hub.is_read or not self.host.is_read:
-            return []
-        try:
+    async def _claimants(self, target: Target) -> list[str]:
+        """Return the virtual clusters that have the namespace, where the hub does not say."""
+        spaces: list[Object] = []
+        with suppress(UnseenError):
             selector = f"{CLUSTER_LABEL},{NAMESPACE_LABEL}={target.namespace}"
             spaces = await self.host.items(host_links.NAMESPACES, labelSelector=selector)
-        except UnseenError as error:
-            report.links.append(Link("namespace", [str(error)], is_seen=False))
-            return []
-        claims = filter(None, map(claim_of, spaces))
-        return sorted({claim.cluster for claim in claims if claim.namespace == target.namespace})
+        return sorted({claim.cluster for each in spaces if (claim := claim_of(each))})
 
-    async def _in_cluster(self, report: Report, target: Target, name: str) -> None:
-        cluster, work = None, None
+    async def _in_cluster(self, report: Report, place: Place, *, ends: bool) -> None:
+        """Add the links of one virtual cluster. ends: nothing is placed on it."""
+        cluster, name = None, place.cluster
         if self.hub.is_read:
-            of_cluster = hub_links.cluster_link(self.hub, name, self.now)
-            cluster = await self._add(report, "cluster", of_cluster, name)
-            if cluster is None and _ends(report.links[-1]):
-                return  # there is no such Cluster
-            before = (each for each in report.links if each.name in _BEFORE_WORK)
-            if any(map(_ends, before)) and name not in target.clusters:
+            cluster = await hub_links.read_cluster(self.hub, report, name)
+            if ends or (cluster is None and _ends(report.links[-1])):
                 return
-            read = hub_links.work_link(self.hub, name, target)
-            work = await self._add(report, "work", read, name)
-            if work is None and _ends(report.links[-1]):
+            place.work = await hub_links.read_work(self.hub, report, place.target, name)
+            if place.work is None and _ends(report.links[-1]):
                 return
         if self.host.is_read:
-            await self._on_host(report, target, name, cluster, work)
-        if work is not None:
-            written = hub_links.status_written(work)
-            report.links.append(host_links.status_link(name, target, work, written))
+            await self._on_host(report, place, cluster)
+        if place.work is not None:
+            host_links.read_status(report, place, age(status_written(place.work)))
 
-    async def _on_host(
-        self, report: Report, target: Target, name: str, cluster: Object | None, work: Object | None
-    ) -> None:
-        place = await self._add(report, "namespace", self._place(name, cluster), name, adds=False)
-        if place is None:
-            return
-        resource = same_kind(target.resource, self.host)
-        if resource is None or resource.namespaced:
-            report.links.append(host_links.namespace_link(target, place))
-            if report.links[-1].fault and target.namespace not in place.names:
-                return
-        desired = None
-        if resource is not None:
-            link, desired = host_links.rewritten_link(self.host, target, place, work, resource)
-            report.links.append(link)
-        live = await self._add(
-            report, "object", host_links.live_link(self.host, target, place, work, desired), name
-        )
-        if live is not None and host_links.has_pods(live):
-            await self._add(
-                report, "pods", host_links.pods_link(self.host, target, place, live), name
-            )
-            report.links.append(host_links.nodes_link(place))
-
-    async def _place(self, name: str, cluster: Object | None) -> tuple[Link, host_links.Place]:
-        config = self.config
-        if config is None:
+    async def _on_host(self, report: Report, place: Place, cluster: Object | None) -> None:
+        place.config = self.config
+        if place.config is None:
             with suppress(UnseenError):
-                config = await host_links.settings_of_agent(
+                place.config = await host_links.settings_of_agent(
                     self.host, self.struct, cluster, self.named
                 )
-        return Link("namespace"), await host_links.place_of(self.host, name, config)
-
-    async def _add(
-        self,
-        report: Report,
-        name: str,
-        read: Awaitable[Link | tuple[Link, T | None]],
-        cluster: str = "",
-        *,
-        adds: bool = True,
-    ) -> T | None:
-        """Add the link that is read, or that it could not be; return what comes with it."""
-        result: T | None = None
-        try:
-            link = await read
-            if isinstance(link, tuple):
-                link, result = link
-        except UnseenError as error:
-            facts = [] if error.lacks_right else [str(error)]
-            link, adds = Link(name, facts, cluster=cluster, is_seen=False), True
-            if error.lacks_right:
-                link.break_by("RightMissing", whose=error.server.name, link=name, reason=error)
-        if adds:
-            report.links.append(link)
-        return result
-
-
-def _unconnected(server: Server) -> Link:
-    return Link(server.name, fault=connection_fault(server), is_seen=False)
+        await host_links.read_place(self.host, report, place)
+        resource = same_kind(place.target.resource, self.host)
+        if resource is None:
+            with report.link("object", place.cluster) as link:
+                link.broken("KindNotServed", reason=place.target.resource.gvk.api_version)
+        elif not resource.namespaced or place.target.namespace in place.names:
+            host_links.rewrite(self.host, report, place, resource)
+            live = await host_links.read_live(self.host, report, place, resource)
+            if live is not None and host_links.has_pods(live):
+                await host_links.read_pods(self.host, report, place, live)
 
 
 def _ends(link: Link) -> bool:
     """Return whether the chain ends here: more than a right to read it is missing."""
     return link.fault is not None and link.fault.name != "RightMissing"
-
-
-_BEFORE_WORK = ("template", "policy", "binding")
 
 
 @click.command(

@@ -1,7 +1,7 @@
 """What can be wrong, as a table; what texts of API servers and agents mean by it."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
 from typing import Any, Final
@@ -53,28 +53,6 @@ def meaning(text: str, otherwise: str, **values: object) -> Fault:
         return fault("Refused", code=code, reason=refusal[2], advice=advice)
     name = next((name for name, pattern in _MEANINGS if pattern.search(text)), otherwise)
     return fault(name, reason=text, **values)
-
-
-@dataclass(slots=True)
-class Link:
-    """One link of the chain: what was read of it, and what is wrong with it.
-
-    cluster: whose it is, "" of the links on the hub that all have. is_seen: False where it could
-    not be read; its facts then say why.
-    """
-
-    name: str
-    facts: list[str] = field(default_factory=list)
-    fault: Fault | None = None
-    cluster: str = ""
-    is_seen: bool = True
-
-    def break_by(self, name: str, **values: object) -> None:
-        """Note what is wrong; the first fault of a link counts."""
-        self.note(fault(name, **values))
-
-    def note(self, broken: Fault) -> None:
-        self.fault = self.fault or broken
 
 
 _PLAIN_HTTP = "HTTP request to an HTTPS server"

@@ -14,12 +14,13 @@ import msgspec
 from karmada_vc_agent.cluster.hub_clusters import agent_of
 from karmada_vc_agent.cluster.rules.conditions import count_nodes
 from karmada_vc_agent.cluster.virtual_clusters import Phase, claim_of, hold_of, phase_of
-from karmada_vc_agent.commands.servers import Server, UnseenError, same_kind
+from karmada_vc_agent.commands.servers import Server, UnseenError
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.diagnosis.faults import Fault, Link, fault, meaning
-from karmada_vc_agent.diagnosis.hub_links import Target, age, conditions_of
+from karmada_vc_agent.diagnosis.faults import Fault, meaning
+from karmada_vc_agent.diagnosis.hub_links import Target, conditions_of, words_of
+from karmada_vc_agent.diagnosis.report import Link, Report
 from karmada_vc_agent.install.host_rights import described_on_host
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import KubeError
@@ -58,14 +59,20 @@ SHOWN = 12
 
 @dataclass(slots=True)
 class Place:
-    """What the host has for one virtual cluster. vc: None where no settings describe it."""
+    """One virtual cluster on the host, and what is explained in it.
+
+    vc, config: None where no settings describe it. work: None where the hub has none, or is not
+    read. nodes: of the group, None where they cannot be read. desired: the rewritten object.
+    """
 
     cluster: str
+    target: Target
+    work: Object | None = None
     config: AgentConfig | None = None
     vc: VirtualCluster | None = None
     claims: dict[VirtualNamespace, Object] = field(default_factory=dict)
     nodes: list[Node] | None = None
-    """Those of the group; None where it or they could not be read."""
+    desired: Object | None = None
 
     @property
     def names(self) -> dict[VirtualNamespace, HostNamespace]:
@@ -96,85 +103,81 @@ def _settings(struct: type[AgentConfig], text: str, given: Mapping[str, str]) ->
     return None
 
 
-async def place_of(host: Server, cluster: str, config: AgentConfig | None) -> Place:
-    """Read what the host has of a virtual cluster. Raises UnseenError."""
-    place = Place(cluster, config)
-    spaces = await host.items(NAMESPACES, labelSelector=f"{CLUSTER_LABEL}={cluster}")
-    claimed = ((claim_of(each), each) for each in spaces)
-    place.claims = {claim.namespace: each for claim, each in claimed if claim is not None}
-    if config is not None:
-        try:
-            described = await described_on_host(host.client, config)
-            vcs = (*config.virtual_clusters, *described.virtual_clusters)
-        except KubeError:
-            vcs = config.virtual_clusters
-        place.vc = next((vc for vc in vcs if vc.name == cluster), None)
-    if place.vc is not None:
-        with suppress(UnseenError):
-            every = [msgspec.convert(each, Node) for each in await host.items("/api/v1/nodes")]
-            group = (n for n in every if place.vc.selects(n.metadata.name, n.metadata.labels))
-            place.nodes = list(group)
-    return place
+async def read_place(host: Server, report: Report, place: Place) -> None:
+    """Read claims, settings and nodes of a virtual cluster, and check the namespace."""
+    with report.link("namespace", place.cluster) as link:
+        selector = f"{CLUSTER_LABEL}={place.cluster}"
+        spaces = await host.items(NAMESPACES, labelSelector=selector)
+        claimed = ((claim_of(each), each) for each in spaces)
+        place.claims = {claim.namespace: each for claim, each in claimed if claim is not None}
+        if place.config is not None:
+            vcs = place.config.virtual_clusters
+            with suppress(KubeError):
+                described = await described_on_host(host.client, place.config)
+                vcs = (*vcs, *described.virtual_clusters)
+            place.vc = next((vc for vc in vcs if vc.name == place.cluster), None)
+        if place.vc is not None:
+            with suppress(UnseenError):
+                every = [msgspec.convert(each, Node) for each in await host.items("/api/v1/nodes")]
+                group = (n for n in every if place.vc.selects(n.metadata.name, n.metadata.labels))
+                place.nodes = list(group)
+        if place.target.namespace:
+            _check_namespace(place, link)
 
 
-def namespace_link(target: Target, place: Place) -> Link:
-    """Return the link of the namespace in which the host has the object."""
-    link = Link("namespace", cluster=place.cluster)
-    live = place.claims.get(VirtualNamespace(target.namespace))
+def _check_namespace(place: Place, link: Link) -> None:
+    virtual = VirtualNamespace(place.target.namespace)
+    live = place.claims.get(virtual)
     if live is None:
-        given = {"namespace": target.namespace, "cluster": place.cluster}
-        link.break_by("NamespaceNotClaimed", **given)
-        return link
+        link.broken("NamespaceNotClaimed", namespace=virtual)
+        return
     name, claim = live["metadata"]["name"], claim_of(live)
-    link.facts.append(f"{target.namespace} is {name} on the host")
+    link.facts.append(f"{virtual} is {name} on the host")
     if claim and phase_of(live, claim.agent) is Phase.TERMINATING:
-        link.break_by("NamespaceTerminating", namespace=name)
+        link.broken("NamespaceTerminating", namespace=name)
     if hold := hold_of(live):
-        link.break_by("NamespaceHeld", namespace=name, reason=hold)
-    return link
+        link.broken("NamespaceHeld", namespace=name, reason=hold)
 
 
 # --- the rewritten object ------------------------------------------------------------------------
 
 
-def rewritten_link(
-    host: Server, target: Target, place: Place, work: Object | None, resource: Resource
-) -> tuple[Link, Object | None]:
-    """Translate the manifest as the agent does; return the object for the host, if there is one."""
-    link = Link("rewritten", cluster=place.cluster)
-    config, vc = place.config, place.vc
+def rewrite(host: Server, report: Report, place: Place, resource: Resource) -> None:
+    """Translate the manifest as the agent does: what it changes, or why it refuses."""
+    config, vc, work, target = place.config, place.vc, place.work, place.target
     manifest = next(filter(target.is_in, works.manifests_of(work or {})), target.template)
-    if config is None or vc is None or manifest is None:
-        missing = "a manifest" if vc else "the settings of the virtual cluster (--config)"
-        link.facts, link.is_seen = [f"not seen: it needs {missing}"], False
-        return link, None
-    names = {each.metadata.name for each in place.nodes or ()}
-    settings = translation_settings(config)
-    context = TranslationContext(
-        vc=vc,
-        settings=settings,
-        claims=place.names,
-        owns_node=lambda node: node in names or place.nodes is None,
-        work=works.id_of_work(work) if work else "",
-        bound_to=works.binding_namespace(work),
-        admin_rules=admin_rules(host.served.namespaced, is_strict=settings.is_strict),
-        node_taints=common_taints(place.nodes or ()),
-        is_namespaced=lambda gvk: _is_namespaced(host, gvk),
-    )
-    result = translate(manifest, resource.namespaced, context)
-    if isinstance(result, Refusal):
-        text = result.text(vc.name, target.resource.gvk.kind, target.namespace, target.name)
-        if work is not None and works.is_applied(work):
-            link.facts.append(f"it would not be applied now: {text}")
+    with report.link("rewritten", place.cluster) as link:
+        if config is None or vc is None or manifest is None:
+            missing = "a manifest" if vc else "the settings of the virtual cluster (--config)"
+            link.unseen(f"not seen: it needs {missing}")
+            return
+        names = {each.metadata.name for each in place.nodes or ()}
+        settings = translation_settings(config)
+        context = TranslationContext(
+            vc=vc,
+            settings=settings,
+            claims=place.names,
+            owns_node=lambda node: node in names or place.nodes is None,
+            work=works.id_of_work(work) if work else "",
+            bound_to=works.binding_namespace(work),
+            admin_rules=admin_rules(host.served.namespaced, is_strict=settings.is_strict),
+            node_taints=common_taints(place.nodes or ()),
+            is_namespaced=lambda gvk: _is_namespaced(host, gvk),
+        )
+        result = translate(manifest, resource.namespaced, context)
+        if isinstance(result, HostObject):
+            place.desired = result.obj
+            link.facts += _shown(differences(manifest, result.obj))
+            link.facts += [f"notice {notice.code}: {notice.detail}" for notice in result.notices]
+        elif not isinstance(result, Refusal):
+            link.facts.append("no object of its own on the host")
         else:
-            link.note(meaning(text, "NotApplied", what=target))
-        return link, None
-    if not isinstance(result, HostObject):
-        link.facts.append("no object of its own on the host")
-        return link, None
-    link.facts += _shown(differences(manifest, result.obj))
-    link.facts += [f"notice {notice.code}: {notice.detail}" for notice in result.notices]
-    return link, result.obj
+            kind = target.resource.gvk.kind
+            text = result.text(vc.name, kind, target.namespace, target.name)
+            if work is not None and works.is_applied(work):
+                link.facts.append(f"it would not be applied now: {text}")
+            else:
+                link.means(text, "NotApplied")
 
 
 def _is_namespaced(host: Server, gvk: GroupVersionKind) -> bool | None:
@@ -217,92 +220,77 @@ def _value(value: Any) -> str:
 # --- the live object and its pods ----------------------------------------------------------------
 
 
-async def live_link(
-    host: Server, target: Target, place: Place, work: Object | None, desired: Object | None
-) -> tuple[Link, Object | None]:
-    """Read the object on the host, and how it differs from the desired one. Raises UnseenError."""
-    link = Link("object", cluster=place.cluster)
-    resource = same_kind(target.resource, host)
-    if resource is None:
-        reason = f"{target.resource.gvk.api_version} {target.resource.gvk.kind}"
-        link.break_by("KindNotServed", what=target, reason=reason)
-        return link, None
-    namespace, name = "", target.name
-    if resource.namespaced:
-        namespace = place.names.get(VirtualNamespace(target.namespace), HostNamespace(""))
-    else:
-        cluster = place.vc.name_on_host if place.vc else place.cluster
-        name = desired["metadata"]["name"] if desired else host_name(target.name, cluster)
-    is_placed = bool(namespace) or not resource.namespaced
-    live = await host.find(resource.path(namespace, name)) if is_placed else None
-    what = f"{resource.gvk.kind} {namespaced_name(namespace, name)}"
-    if live is None:
-        if work is None or works.is_applied(work):
-            link.break_by("ObjectMissing", object=what)
-        return link, None
-    link.facts.append(what)
-    owner = annotations_of(live).get(WORK_ANNOTATION, "")
-    is_other = work is not None and owner and owner != works.id_of_work(work)
-    if is_other or not labels_of(live).get(CLUSTER_LABEL, "" if resource.namespaced else "shared"):
-        link.break_by("ObjectForeign", object=what, owner=owner or "another writer")
-    if desired is not None:
-        differs = _shown(differences(completed(desired, live), live, only_set=True))
-        link.facts += [f"differs in {text}" for text in differs]
-    return link, live
+async def read_live(
+    host: Server, report: Report, place: Place, resource: Resource
+) -> Object | None:
+    """Read the object on the host, and how it differs from the desired one."""
+    target, work, desired = place.target, place.work, place.desired
+    with report.link("object", place.cluster) as link:
+        namespace, name = "", target.name
+        if resource.namespaced:
+            namespace = place.names[VirtualNamespace(target.namespace)]
+        else:
+            cluster = place.vc.name_on_host if place.vc else place.cluster
+            name = desired["metadata"]["name"] if desired else host_name(target.name, cluster)
+        live = await host.find(resource.path(namespace, name))
+        what = f"{resource.gvk.kind} {namespaced_name(namespace, name)}"
+        if live is None:
+            if work is None or works.is_applied(work):
+                link.broken("ObjectMissing", object=what)
+            return None
+        link.facts.append(what)
+        owner = annotations_of(live).get(WORK_ANNOTATION, "")
+        is_other = work is not None and owner and owner != works.id_of_work(work)
+        if is_other or (resource.namespaced and CLUSTER_LABEL not in labels_of(live)):
+            link.broken("ObjectForeign", object=what, owner=owner or "another writer")
+        if desired is not None:
+            differs = _shown(differences(completed(desired, live), live, only_set=True))
+            link.facts += [f"differs in {text}" for text in differs]
+        return live
+    return None
 
 
-async def pods_link(host: Server, target: Target, place: Place, live: Object) -> Link:
-    """Read replicas, pods and events of a workload, and judge them. Raises UnseenError."""
-    link, key = Link("pods", cluster=place.cluster), key_of(live)
-    pods = [live] if key.gvk.kind == "Pod" else await _pods(host, live)
-    desired, ready = _replicas(live)
-    link.facts.append(f"{ready} of {desired} ready")
-    phases = Counter(text_at(pod, "status", "phase") or "Unknown" for pod in pods)
-    link.facts += [f"{count} pods {phase}" for phase, count in sorted(phases.items())]
-    reasons = [*_conditions(live), *(reason for pod in pods for reason in _reasons(pod))]
-    events = await _events(host, live, pods)
-    link.facts += dict.fromkeys(text for text, _ in reasons)
-    link.facts += [f"event {text}" for text in events][:SHOWN]
-    if ready >= desired:
-        return link
-    given = {
-        "what": target,
-        "cluster": place.cluster,
-        "namespace": key.namespace,
-        "ready": ready,
-        "desired": desired,
-        "pod": "POD",
-    }
-    judged = [meaning(text, "PodsNotReady", **{**given, "pod": pod}) for text, pod in reasons]
-    judged += [meaning(text, "PodsNotReady", **given) for text in events]
-    telling = (each for each in judged if each.name != "PodsNotReady")
-    first = next(telling, None) or next(iter(judged), None)
-    silent = fault("PodsNotReady", reason="they are not yet, and nothing says why", **given)
-    link.note(_by_nodes(first, place, given) or first or silent)
-    return link
+async def read_pods(host: Server, report: Report, place: Place, live: Object) -> None:
+    """Read replicas, pods and events of a workload, and judge them."""
+    with report.link("pods", place.cluster) as link:
+        key, (desired, ready) = key_of(live), _replicas(live)
+        pods = [live] if key.gvk.kind == "Pod" else await _pods(host, live)
+        link.facts.append(f"{ready} of {desired} ready")
+        phases = Counter(text_at(pod, "status", "phase") or "Unknown" for pod in pods)
+        link.facts += [f"{count} pods {phase}" for phase, count in sorted(phases.items())]
+        reasons = [*_conditions(live), *(reason for pod in pods for reason in _reasons(pod))]
+        events = await _events(host, live, pods)
+        link.facts += dict.fromkeys(text for text, _ in reasons)
+        link.facts += [f"event {text}" for text in events][:SHOWN]
+        if ready < desired:
+            counts = {"ready": ready, "desired": desired, "namespace": key.namespace}
+            _judge(link, place, [*reasons, *((text, "POD") for text in events)], counts)
+    with report.link("nodes", place.cluster) as link:
+        if place.nodes is None:
+            link.unseen("not seen")
+            return
+        total, ready = count_nodes(place.nodes)
+        names = [node.metadata.name for node in place.nodes]
+        link.facts.append(f"{ready} of {total} Ready: {listed(names)}" if total else "none")
 
 
-def _by_nodes(judged: Fault | None, place: Place, given: Mapping[str, object]) -> Fault | None:
-    """Return what is wrong with the nodes, if that is why pods do not run."""
-    vague = (None, "NotSchedulable", "PodsNotReady")
-    if place.nodes is None or (judged.name if judged else None) not in vague:
-        return None
-    total, ready = count_nodes(place.nodes)
-    if not total:
-        return fault("NoNodes", **given)
-    return None if ready else fault("NodesNotReady", total=total, **given)
+def _judge(
+    link: Link, place: Place, reasons: list[tuple[str, str]], counts: Mapping[str, object]
+) -> None:
+    """Note why pods do not run: nodes that are not there, else the first text that has a meaning.
 
-
-def nodes_link(place: Place) -> Link:
-    """Return the nodes of the group."""
-    link = Link("nodes", cluster=place.cluster)
-    if place.nodes is None:
-        link.facts, link.is_seen = ["not seen"], False
-        return link
-    total, ready = count_nodes(place.nodes)
-    names = [node.metadata.name for node in place.nodes]
-    link.facts.append(f"{ready} of {total} Ready: {listed(names)}" if total else "none")
-    return link
+    reasons: texts, each with the name of its pod.
+    """
+    values = {"what": place.target, "cluster": place.cluster, **counts}
+    judged = [meaning(text, "PodsNotReady", **values, pod=pod) for text, pod in reasons]
+    telling: Fault | None = next((each for each in judged if each.name != "PodsNotReady"), None)
+    if place.nodes is not None and (telling is None or telling.name == "NotSchedulable"):
+        total, ready = count_nodes(place.nodes)
+        if not ready:
+            link.broken("NodesNotReady" if total else "NoNodes", total=total)
+    silent = "they are not yet, and nothing says why"
+    link.fault = link.fault or telling or next(iter(judged), None)
+    link.broken("PodsNotReady", reason=silent, **counts)
 
 
 def has_pods(live: Object) -> bool:
@@ -342,7 +330,7 @@ def _conditions(live: Object) -> Iterator[tuple[str, str]]:
     for each in conditions_of(live):
         failing = each["type"] in ("ReplicaFailure", "Failed")
         if failing is _is_true(each) and (failing or each["type"] == "Progressing"):
-            yield f"{each.get('reason', '')}: {each.get('message', '')}", ""
+            yield words_of(each), ""
 
 
 def _reasons(pod: Object) -> Iterator[tuple[str, str]]:
@@ -356,7 +344,7 @@ def _reasons(pod: Object) -> Iterator[tuple[str, str]]:
                     yield f"{reason}: {text_at(each, 'state', state, 'message')}", name
     for each in conditions_of(pod):
         if each["type"] in ("PodScheduled", "Ready") and not _is_true(each) and each.get("message"):
-            yield f"{each.get('reason', '')}: {each['message']}", name
+            yield words_of(each), name
 
 
 async def _events(host: Server, live: Object, pods: list[Object]) -> list[str]:
@@ -368,7 +356,7 @@ async def _events(host: Server, live: Object, pods: list[Object]) -> list[str]:
         every = await host.items(f"{NAMESPACES}/{namespace}/events", fieldSelector="type=Warning")
     every.sort(key=_last_seen, reverse=True)
     texts = [
-        f"{each.get('reason', '')}: {each.get('message', '')}"
+        words_of(each)
         for each in every
         if (about := text_at(each, "involvedObject", "name")) in names
         or (about.startswith(f"{name}-") and "ReplicaSet" in str(each["involvedObject"]))
@@ -380,14 +368,13 @@ def _last_seen(event: Object) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or "")
 
 
-def status_link(cluster: str, target: Target, work: Object | None, written: str | None) -> Link:
-    """Return what the hub has of the state of the object, and how old that is."""
-    link = Link("status", cluster=cluster)
-    for entry in maps_at(work, "status", "manifestStatuses"):
-        named = entry.get("identifier") or {}
-        mine = (named.get("kind"), named.get("namespace", ""), named.get("name"))
-        if mine == (target.resource.gvk.kind, target.namespace, target.name):
-            link.facts.append(f"health {entry.get('health', 'Unknown')}")
-    if written:
-        link.facts.append(f"written {age(written)} ago; it is written when it changes")
-    return link
+def read_status(report: Report, place: Place, written: str) -> None:
+    """Add what the hub has of the state of the object. written: its age."""
+    named = (place.target.resource.gvk.kind, place.target.namespace, place.target.name)
+    with report.link("status", place.cluster) as link:
+        for entry in maps_at(place.work, "status", "manifestStatuses"):
+            of = entry.get("identifier") or {}
+            if named == (of.get("kind"), of.get("namespace", ""), of.get("name")):
+                link.facts.append(f"health {entry.get('health', 'Unknown')}")
+        if written:
+            link.facts.append(f"written {written} ago; it is written when it changes")

@@ -94,7 +94,7 @@ FAULTS_MADE: list[tuple[str, Callable[[Chain], object], str]] = [
     (
         "NotScheduled",
         hub(made.binding("branch-a", suspension={"scheduling": True})),
-        "scheduling is suspended",
+        "spec.suspension suspends it",
     ),
     ("NotPlacedHere", hub(made.binding("branch-b")), "on branch-b, not on branch-a"),
     ("NoCluster", without_cluster, 'no Cluster "branch-a"'),
@@ -258,7 +258,19 @@ async def test_right_that_is_missing_hides_nothing_behind_it(chain: Chain, path:
 async def test_work_by_hand_needs_no_template(chain: Chain) -> None:
     for path in (made.TEMPLATE_PATH, made.POLICY_PATH, made.BINDING_PATH):
         chain.hub.remove(path)
-    assert (await chain.report(f"branch-a/{made.WORK}")).broken is None
+    chain.hub.remove(made.WORK_PATH)
+    work = made.work()
+    work["metadata"]["name"] = "by-hand"
+    work["spec"]["workload"]["manifests"].append(objects.config_map())
+    chain.hub.seed(work)
+    report = await chain.report("branch-a/by-hand")
+    assert report.broken is not None
+    assert (
+        report.broken.says
+        == "ConfigMap edge-v-branch-a/settings is not on the host, though "
+        + ("its Work is applied")
+    )
+    assert "1 of 1 ready" in report.text()
 
 
 async def test_texts_of_tenants_move_no_cursor(chain: Chain) -> None:
