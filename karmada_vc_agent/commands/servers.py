@@ -18,15 +18,6 @@ from karmada_vc_agent.model.vocabulary import CLUSTER_API
 _PATIENCE = Timeouts(connect_s=5.0, request_s=10.0)
 
 
-class UnseenError(Exception):
-    """Something could not be read; `str()` says on which side, and why. lacks_right: for RBAC."""
-
-    def __init__(self, server: "Server", reason: str, *, lacks_right: bool) -> None:
-        super().__init__(f"{server.name}: {reason}")
-        self.server = server
-        self.lacks_right = lacks_right
-
-
 class Server:
     """Hub or host. connection: None = no kubeconfig was given. error: why nothing can be read."""
 
@@ -48,11 +39,11 @@ class Server:
 
     @property
     def client(self) -> ApiClient:
-        """The client of a server that answers. Raises UnseenError."""
+        """The client of a server that answers. Raises KubeError."""
         if self.connection is None:
-            raise self._unseen("no kubeconfig was given for it")
+            raise errors.UnreachableError(f"no kubeconfig was given for the {self.name}")
         if self.error is not None:
-            raise self._unseen(str(self.error), self.error)
+            raise self.error
         return self.connection
 
     async def connect(self) -> None:
@@ -64,13 +55,13 @@ class Server:
                 self.error = error
 
     async def find(self, path: str) -> Object | None:
-        """Return an object, None where there is none. Raises UnseenError."""
+        """Return an object, None where there is none. Raises KubeError, which is noted."""
         with self._noting():
             return await self.client.find(path)
         return None
 
     async def items(self, path: str, **query: str) -> list[Object]:
-        """Return a list; [] where its kind is not served. Raises UnseenError."""
+        """Return a list; [] where its kind is not served. Raises KubeError, which is noted."""
         with self._noting():
             return maps_at(await self.client.get(path, query), "items")
         return []
@@ -83,13 +74,15 @@ class Server:
         except errors.NotServedError:
             return
         except errors.KubeError as error:
-            raise self._unseen(str(error), error) from error
+            self.unseen[unseen_text(error)] = None
+            raise
 
-    def _unseen(self, reason: str, error: errors.KubeError | None = None) -> UnseenError:
-        need = error.need if isinstance(error, errors.ForbiddenError) else None
-        reason = f"the account used needs rule {need}" if need is not None else reason
-        self.unseen[f"{self.name}: {reason}"] = None
-        return UnseenError(self, reason, lacks_right=need is not None)
+
+def unseen_text(error: errors.KubeError) -> str:
+    """Return why something cannot be read, and the right that is missing."""
+    if isinstance(error, errors.ForbiddenError) and error.need is not None:
+        return f"{error.server}: the account used needs rule {error.need}"
+    return str(error)
 
 
 @asynccontextmanager

@@ -11,15 +11,16 @@ import click
 
 from karmada_vc_agent.cluster.virtual_clusters import claim_of
 from karmada_vc_agent.commands import shared
-from karmada_vc_agent.commands.servers import Server, UnseenError, kind_named, same_kind, servers
+from karmada_vc_agent.commands.servers import Server, kind_named, same_kind, servers
 from karmada_vc_agent.commands.shared import CommandError, one_line_errors
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.diagnosis import host_links, hub_links
 from karmada_vc_agent.diagnosis.faults import EXIT_CODES, connection_fault, mixed_up
-from karmada_vc_agent.diagnosis.host_links import Place
-from karmada_vc_agent.diagnosis.hub_links import Target, age, status_written
+from karmada_vc_agent.diagnosis.host_links import OnHost
+from karmada_vc_agent.diagnosis.hub_links import Explained, age, status_written
 from karmada_vc_agent.diagnosis.report import Link, Report
+from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.objects import Object, key_of
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, NAMESPACE_LABEL, execution_namespace
 from karmada_vc_agent.work.works import manifests_of, work_path
@@ -69,16 +70,16 @@ class Explainer:
             report.unseen = [text for each in sides for text in each.unseen]
         return report
 
-    async def _targets(self, parts: tuple[str, ...]) -> list[Target]:
+    async def _targets(self, parts: tuple[str, ...]) -> list[Explained]:
         sides = (self.hub, self.host)
         if len(parts) == 3:
             namespace, kind, name = parts
             resource = kind_named(kind, sides)
-            return [Target(resource, namespace * resource.namespaced, name)]
+            return [Explained(resource, namespace * resource.namespaced, name)]
         cluster, name = parts
         try:
             work = await self.hub.find(work_path(execution_namespace(cluster), name))
-        except UnseenError as error:
+        except KubeError as error:
             raise CommandError(f"a Work is on the hub, which cannot be read; {error}") from error
         if work is None:
             raise CommandError(f'the hub has no Work "{name}" of Cluster "{cluster}"')
@@ -86,11 +87,11 @@ class Explainer:
         kinds = (f"{key.gvk.kind}.{key.gvk.group}".rstrip(".") for key in keys)
         resources = [kind_named(kind, sides) for kind in kinds]
         return [
-            Target(resource, key.namespace, key.name, name)
+            Explained(resource, key.namespace, key.name, name)
             for resource, key in zip(resources, keys, strict=True)
         ]
 
-    async def _walk(self, report: Report, target: Target, cluster: str) -> None:
+    async def _walk(self, report: Report, target: Explained, cluster: str) -> None:
         """Add all links of an object. cluster: "" = of all virtual clusters that have it."""
         begun = len(report.links)
         if self.hub.is_read:
@@ -108,21 +109,21 @@ class Explainer:
         is_placed = not any(map(_ends, report.links[begun:]))
         for name in names[:CLUSTERS_AT_MOST]:
             ends = not is_placed and name not in target.clusters
-            await self._in_cluster(report, Place(name, target), ends=ends)
+            await self._in_cluster(report, OnHost(name, target), ends=ends)
         if len(names) > CLUSTERS_AT_MOST:
             report.what += f" in {CLUSTERS_AT_MOST} of {len(names)} Clusters (see --cluster)"
         if not self.host.is_read:
             report.add("host", connection_fault(self.host))
 
-    async def _claimants(self, target: Target) -> list[str]:
+    async def _claimants(self, target: Explained) -> list[str]:
         """Return the virtual clusters that have the namespace, where the hub does not say."""
         spaces: list[Object] = []
-        with suppress(UnseenError):
+        with suppress(KubeError):
             selector = f"{CLUSTER_LABEL},{NAMESPACE_LABEL}={target.namespace}"
             spaces = await self.host.items(host_links.NAMESPACES, labelSelector=selector)
         return sorted({claim.cluster for each in spaces if (claim := claim_of(each))})
 
-    async def _in_cluster(self, report: Report, place: Place, *, ends: bool) -> None:
+    async def _in_cluster(self, report: Report, place: OnHost, *, ends: bool) -> None:
         """Add the links of one virtual cluster. ends: nothing is placed on it."""
         cluster, name = None, place.cluster
         if self.hub.is_read:
@@ -137,10 +138,10 @@ class Explainer:
         if place.work is not None:
             host_links.read_status(report, place, age(status_written(place.work)))
 
-    async def _on_host(self, report: Report, place: Place, cluster: Object | None) -> None:
+    async def _on_host(self, report: Report, place: OnHost, cluster: Object | None) -> None:
         place.config = self.config
         if place.config is None:
-            with suppress(UnseenError):
+            with suppress(KubeError):
                 place.config = await host_links.settings_of_agent(
                     self.host, self.struct, cluster, self.named
                 )

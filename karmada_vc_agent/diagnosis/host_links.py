@@ -14,12 +14,12 @@ import msgspec
 from karmada_vc_agent.cluster.hub_clusters import agent_of
 from karmada_vc_agent.cluster.rules.conditions import count_nodes
 from karmada_vc_agent.cluster.virtual_clusters import Phase, claim_of, hold_of, phase_of
-from karmada_vc_agent.commands.servers import Server, UnseenError
+from karmada_vc_agent.commands.servers import Server
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.diagnosis.faults import Fault, meaning
-from karmada_vc_agent.diagnosis.hub_links import Target, conditions_of, words_of
+from karmada_vc_agent.diagnosis.hub_links import Explained, conditions_of, words_of
 from karmada_vc_agent.diagnosis.report import Link, Report
 from karmada_vc_agent.install.host_rights import described_on_host
 from karmada_vc_agent.kube.discovery import Resource
@@ -58,7 +58,7 @@ SHOWN = 12
 
 
 @dataclass(slots=True)
-class Place:
+class OnHost:
     """One virtual cluster on the host, and what is explained in it.
 
     vc, config: None where no settings describe it. work: None where the hub has none, or is not
@@ -66,7 +66,7 @@ class Place:
     """
 
     cluster: str
-    target: Target
+    target: Explained
     work: Object | None = None
     config: AgentConfig | None = None
     vc: VirtualCluster | None = None
@@ -84,7 +84,7 @@ async def settings_of_agent(
 ) -> AgentConfig | None:
     """Return the settings in the ConfigMap of an agent, None where they are elsewhere.
 
-    named: name and namespace of the agent where the Cluster does not say. Raises UnseenError.
+    named: name and namespace of the agent where the Cluster does not say. Raises KubeError.
     """
     namespace, _, name = agent_of(cluster).partition("/")
     name, namespace = (name, namespace) if name else named
@@ -103,7 +103,7 @@ def _settings(struct: type[AgentConfig], text: str, given: Mapping[str, str]) ->
     return None
 
 
-async def read_place(host: Server, report: Report, place: Place) -> None:
+async def read_place(host: Server, report: Report, place: OnHost) -> None:
     """Read claims, settings and nodes of a virtual cluster, and check the namespace."""
     with report.link("namespace", place.cluster) as link:
         selector = f"{CLUSTER_LABEL}={place.cluster}"
@@ -117,7 +117,7 @@ async def read_place(host: Server, report: Report, place: Place) -> None:
                 vcs = (*vcs, *described.virtual_clusters)
             place.vc = next((vc for vc in vcs if vc.name == place.cluster), None)
         if place.vc is not None:
-            with suppress(UnseenError):
+            with suppress(KubeError):
                 every = [msgspec.convert(each, Node) for each in await host.items("/api/v1/nodes")]
                 group = (n for n in every if place.vc.selects(n.metadata.name, n.metadata.labels))
                 place.nodes = list(group)
@@ -125,7 +125,7 @@ async def read_place(host: Server, report: Report, place: Place) -> None:
             _check_namespace(place, link)
 
 
-def _check_namespace(place: Place, link: Link) -> None:
+def _check_namespace(place: OnHost, link: Link) -> None:
     virtual = VirtualNamespace(place.target.namespace)
     live = place.claims.get(virtual)
     if live is None:
@@ -142,7 +142,7 @@ def _check_namespace(place: Place, link: Link) -> None:
 # --- the rewritten object ------------------------------------------------------------------------
 
 
-def rewrite(host: Server, report: Report, place: Place, resource: Resource) -> None:
+def rewrite(host: Server, report: Report, place: OnHost, resource: Resource) -> None:
     """Translate the manifest as the agent does: what it changes, or why it refuses."""
     config, vc, work, target = place.config, place.vc, place.work, place.target
     manifest = next(filter(target.is_in, works.manifests_of(work or {})), target.template)
@@ -221,7 +221,7 @@ def _value(value: Any) -> str:
 
 
 async def read_live(
-    host: Server, report: Report, place: Place, resource: Resource
+    host: Server, report: Report, place: OnHost, resource: Resource
 ) -> Object | None:
     """Read the object on the host, and how it differs from the desired one."""
     target, work, desired = place.target, place.work, place.desired
@@ -250,7 +250,7 @@ async def read_live(
     return None
 
 
-async def read_pods(host: Server, report: Report, place: Place, live: Object) -> None:
+async def read_pods(host: Server, report: Report, place: OnHost, live: Object) -> None:
     """Read replicas, pods and events of a workload, and judge them."""
     with report.link("pods", place.cluster) as link:
         key, (desired, ready) = key_of(live), _replicas(live)
@@ -275,7 +275,7 @@ async def read_pods(host: Server, report: Report, place: Place, live: Object) ->
 
 
 def _judge(
-    link: Link, place: Place, reasons: list[tuple[str, str]], counts: Mapping[str, object]
+    link: Link, place: OnHost, reasons: list[tuple[str, str]], counts: Mapping[str, object]
 ) -> None:
     """Note why pods do not run: nodes that are not there, else the first text that has a meaning.
 
@@ -352,7 +352,7 @@ async def _events(host: Server, live: Object, pods: list[Object]) -> list[str]:
     namespace, name = live["metadata"].get("namespace", ""), live["metadata"]["name"]
     names = {name, *(pod["metadata"]["name"] for pod in pods)}
     every: list[Object] = []
-    with suppress(UnseenError):
+    with suppress(KubeError):
         every = await host.items(f"{NAMESPACES}/{namespace}/events", fieldSelector="type=Warning")
     every.sort(key=_last_seen, reverse=True)
     texts = [
@@ -368,7 +368,7 @@ def _last_seen(event: Object) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or "")
 
 
-def read_status(report: Report, place: Place, written: str) -> None:
+def read_status(report: Report, place: OnHost, written: str) -> None:
     """Add what the hub has of the state of the object. written: its age."""
     named = (place.target.resource.gvk.kind, place.target.namespace, place.target.name)
     with report.link("status", place.cluster) as link:

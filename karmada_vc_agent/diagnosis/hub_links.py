@@ -11,9 +11,10 @@ import msgspec
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.lease import LEASES_PATH
 from karmada_vc_agent.cluster.rules.conditions import READY, find_condition
-from karmada_vc_agent.commands.servers import Server, UnseenError, same_kind
+from karmada_vc_agent.commands.servers import Server, same_kind
 from karmada_vc_agent.diagnosis.report import Link, Report
 from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import (
     Object,
@@ -36,7 +37,7 @@ _OVERRIDES = ("policy.karmada.io/applied-overrides", "policy.karmada.io/applied-
 
 
 @dataclass(slots=True)
-class Target:
+class Explained:
     """What is explained: an object by its name on the hub. resource: its kind where that is read.
 
     work: name of its Work, "" = as Karmada names it. template, policy: once they are read.
@@ -79,7 +80,7 @@ def words_of(condition: Any) -> str:
     return f"{condition.get('reason', '')}: {condition.get('message', '')}" if condition else ""
 
 
-async def read_template(hub: Server, report: Report, target: Target) -> None:
+async def read_template(hub: Server, report: Report, target: Explained) -> None:
     """Read the template; one whose Work is named needs none."""
     with report.link("template") as link:
         resource = same_kind(target.resource, hub)
@@ -104,7 +105,7 @@ async def read_template(hub: Server, report: Report, target: Target) -> None:
 # --- policies ----------------------------------------------------------------------------------
 
 
-async def read_policy(hub: Server, report: Report, target: Target) -> None:
+async def read_policy(hub: Server, report: Report, target: Explained) -> None:
     """Read which policy selects the template, or why none does."""
     with report.link("policy") as link:
         marks, path = annotations_of(target.template or {}), ""
@@ -127,7 +128,7 @@ async def read_policy(hub: Server, report: Report, target: Target) -> None:
                 link.broken("PolicyNamesNoCluster", policy=of, cluster=name, hint=hint)
 
 
-async def _without_policy(hub: Server, target: Target, link: Link) -> None:
+async def _without_policy(hub: Server, target: Explained, link: Link) -> None:
     binding = await hub.find(_binding_path(target))
     if required := maps_at(binding, "spec", "requiredBy"):
         by = ", ".join(text_at(each, "name") for each in required)
@@ -157,7 +158,7 @@ async def _without_policy(hub: Server, target: Target, link: Link) -> None:
         link.broken("PolicyNotApplied", policy=_policy_name(policy), hint=hint)
 
 
-def _difference(selector: Object, target: Target) -> tuple[int, str]:
+def _difference(selector: Object, target: Explained) -> tuple[int, str]:
     """Return how many fields of a selector match, and which does not: "" = it selects.
 
     As ResourceMatches of Karmada: of an empty field all match.
@@ -206,14 +207,14 @@ async def _names_of_clusters(hub: Server) -> list[str]:
     """Return the names of all Clusters; [] where they may not be read."""
     try:
         return [each["metadata"]["name"] for each in await hub.items(CLUSTERS_PATH)]
-    except UnseenError:
+    except KubeError:
         return []
 
 
 # --- binding -----------------------------------------------------------------------------------
 
 
-def _binding_path(target: Target) -> str:
+def _binding_path(target: Explained) -> str:
     """Return the path of the binding of a template, as Karmada names it."""
     name = f"{target.name.replace(':', '.')}-{target.resource.gvk.kind.lower()}"
     if not target.namespace:
@@ -221,7 +222,7 @@ def _binding_path(target: Target) -> str:
     return f"{BINDING_API}/namespaces/{target.namespace}/resourcebindings/{name}"
 
 
-async def read_binding(hub: Server, report: Report, target: Target, cluster: str) -> None:
+async def read_binding(hub: Server, report: Report, target: Explained, cluster: str) -> None:
     """Read where the scheduler places the template, and its words."""
     with report.link("binding") as link:
         path, policy = _binding_path(target), _policy_name(target.policy)
@@ -285,7 +286,7 @@ async def lease_of(hub: Server, name: str) -> Object | None:
     """Return the Lease of a Cluster, None where there is none or it may not be read."""
     try:
         return await hub.find(f"{LEASES_PATH}/{name}")
-    except UnseenError:
+    except KubeError:
         return None
 
 
@@ -299,7 +300,7 @@ def silence_of(lease: Object | None, now: datetime) -> str:
     return f"its Lease was not renewed for {age(renewed, now)}" if silent_s > lasts_s else ""
 
 
-async def read_work(hub: Server, report: Report, target: Target, cluster: str) -> Object | None:
+async def read_work(hub: Server, report: Report, target: Explained, cluster: str) -> Object | None:
     """Read the Work, and what the agent says of it."""
     with report.link("work", cluster) as link:
         kind = target.resource.gvk.kind

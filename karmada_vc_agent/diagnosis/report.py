@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 
-from karmada_vc_agent.commands.servers import UnseenError
+from karmada_vc_agent.commands.servers import unseen_text
 from karmada_vc_agent.diagnosis.faults import Fault, fault, meaning
+from karmada_vc_agent.kube.errors import ForbiddenError, KubeError
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.user_text import one_line
 
@@ -56,9 +57,9 @@ class Report:
         self.links.append(link)
         try:
             yield link
-        except UnseenError as error:
-            if error.lacks_right:
-                link.broken("RightMissing", whose=error.server.name, reason=error)
+        except KubeError as error:
+            if isinstance(error, ForbiddenError) and error.need is not None:
+                link.broken("RightMissing", whose=error.server, reason=unseen_text(error))
                 link.is_seen = False
             else:
                 link.unseen(str(error))

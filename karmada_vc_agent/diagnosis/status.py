@@ -12,12 +12,13 @@ from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, agent_of, clust
 from karmada_vc_agent.cluster.rules.conditions import READY
 from karmada_vc_agent.cluster.virtual_clusters import claim_of
 from karmada_vc_agent.commands import shared
-from karmada_vc_agent.commands.servers import Server, UnseenError, servers
+from karmada_vc_agent.commands.servers import Server, servers
 from karmada_vc_agent.commands.shared import CommandError, one_line_errors
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.diagnosis.faults import connection_fault, mixed_up
 from karmada_vc_agent.diagnosis.hub_links import age, conditions_of, lease_of, silence_of
 from karmada_vc_agent.feature_list import FEATURES
+from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.objects import Object, dig, text_at
 from karmada_vc_agent.model.user_text import did_you_mean, one_line
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, DOMAIN, execution_namespace, is_report
@@ -97,7 +98,7 @@ async def rows_of(hub: Server, host: Server, name: str = "") -> tuple[list[Objec
 async def _items(server: Server, path: str, **query: str) -> list[Object]:
     try:
         return await server.items(path, **query)
-    except UnseenError:
+    except KubeError:
         return []
 
 
@@ -106,7 +107,7 @@ async def _clusters(hub: Server, host: Server) -> dict[str, Object]:
     served = [each for each in await _items(hub, CLUSTERS_PATH) if agent_of(each)]
     try:
         uid = text_at(await host.find(KUBE_SYSTEM_PATH), "metadata", "uid")
-    except UnseenError:
+    except KubeError:
         uid = ""
     named = {each["metadata"]["name"]: each for each in served}
     return {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.commands.servers import Server, UnseenError, servers
+from karmada_vc_agent.commands.servers import Server, servers
 from karmada_vc_agent.diagnosis.faults import FAULTS, connection_fault, fault, meaning, mixed_up
 from karmada_vc_agent.diagnosis.hub_links import age
 from karmada_vc_agent.kube.client import ApiClient
@@ -52,7 +52,7 @@ async def test_failure_of_a_connection_is_named(error: KubeError, name: str) -> 
     assert (broken.name, broken.side) == (name, "hub")
     assert server.connection is not None
     await server.connection.close()
-    with pytest.raises(UnseenError):
+    with pytest.raises(KubeError):
         await server.find(CLUSTERS_PATH)
 
 
@@ -76,7 +76,7 @@ async def test_default_that_is_the_other_side_is_not_meant(chain: Chain, tmp_pat
         async with servers(options, None) as (hub, host):
             assert hub.is_karmada
             assert host.connection is None
-            with pytest.raises(UnseenError, match="host: no kubeconfig was given for it"):
+            with pytest.raises(KubeError, match="no kubeconfig was given for the host"):
                 await host.find("/api/v1/nodes/a1")
 
 

@@ -263,13 +263,13 @@ async def test_work_by_hand_needs_no_template(chain: Chain) -> None:
     work["metadata"]["name"] = "by-hand"
     work["spec"]["workload"]["manifests"].append(objects.config_map())
     chain.hub.seed(work)
+    live = made.live()
+    live["metadata"]["annotations"][WORK_ANNOTATION] = "karmada-es-branch-a/by-hand"
+    chain.host.seed(live)
     report = await chain.report("branch-a/by-hand")
     assert report.broken is not None
-    assert (
-        report.broken.says
-        == "ConfigMap edge-v-branch-a/settings is not on the host, though "
-        + ("its Work is applied")
-    )
+    text = "ConfigMap edge-v-branch-a/settings is not on the host, though its Work is applied"
+    assert report.broken.says == text
     assert "1 of 1 ready" in report.text()
 
 
