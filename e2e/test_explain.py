@@ -170,6 +170,7 @@ def test_pods_that_fit_nowhere_and_an_image_that_is_not_there(lab: Lab) -> None:
 
 def test_group_without_nodes(lab: Lab) -> None:
     group = Group(f"{lab.id}-none", {lab.label: "nothing"})
+    lab.clusters.add(group.name)
     lab.serve(group)
     template = objects.deployment(lab.namespace(), replicas=1)
     lab.propagate([template], group)

@@ -24,6 +24,7 @@ class Server:
     def __init__(self, name: str, connection: ApiClient | None) -> None:
         self.name = name
         self.connection = connection
+        self._discovery = Discovery(connection) if connection is not None else None
         self.served = ServedApis([], is_complete=False)
         self.error: errors.KubeError | None = None
         self.unseen: dict[str, None] = {}
@@ -47,12 +48,13 @@ class Server:
         return self.connection
 
     async def connect(self) -> None:
-        """Read what it serves, or why it cannot be read."""
-        if self.connection is not None:
-            try:
-                self.served = await Discovery(self.connection).refresh()
-            except errors.KubeError as error:
-                self.error = error
+        """Read what it serves now, or why it cannot be read."""
+        self.error = None
+        try:
+            if self._discovery is not None:
+                self.served = await self._discovery.refresh()
+        except errors.KubeError as error:
+            self.error = error
 
     async def find(self, path: str) -> Object | None:
         """Return an object, None where there is none. Raises KubeError, which is noted."""

@@ -26,7 +26,6 @@ from karmada_vc_agent.model.objects import (
     namespaced_name,
     text_at,
 )
-from karmada_vc_agent.model.quantity import format_duration
 from karmada_vc_agent.model.user_text import did_you_mean, listed
 from karmada_vc_agent.model.virtual_cluster import LabelSelector
 from karmada_vc_agent.work import works
@@ -34,6 +33,9 @@ from karmada_vc_agent.work import works
 POLICY_API = "/apis/policy.karmada.io/v1alpha1"
 BINDING_API = "/apis/work.karmada.io/v1alpha2"
 _OVERRIDES = ("policy.karmada.io/applied-overrides", "policy.karmada.io/applied-cluster-overrides")
+
+
+_UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
 
 @dataclass(slots=True)
@@ -62,12 +64,14 @@ class Explained:
 
 
 def age(time: str | None, now: datetime | None = None) -> str:
-    """Return how long ago a time of an API server was, "" for none."""
+    """Return how long ago a time of an API server was, as `90s`, `5m` or `2d`; "" for none."""
     try:
         at = datetime.fromisoformat(time or "")
     except ValueError:
         return ""
-    return format_duration(max(0, int(((now or datetime.now(UTC)) - at).total_seconds())))
+    age_s = max(0, int(((now or datetime.now(UTC)) - at).total_seconds()))
+    unit, seconds = next(each for each in _UNITS if age_s >= 2 * each[1] or each[1] == 1)
+    return f"{age_s // seconds}{unit}"
 
 
 def conditions_of(obj: Object | None) -> Any:

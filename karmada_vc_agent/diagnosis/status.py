@@ -143,8 +143,8 @@ def _row(
         for each in conditions
         if each["status"] != _NORMAL.get(each["type"], "True")
     }
-    if silence := silence_of(lease, datetime.now(UTC)):
-        abnormal["Lease"] = f"{silence}: no agent reports this Cluster"
+    if silence_of(lease, datetime.now(UTC)):
+        abnormal["Lease"] = "Overdue: no agent renews it, so nothing here is of now"
     summary, nodes = dig(cluster, "status", "nodeSummary") or {}, dig(obj, "status", "nodes") or {}
     states = Counter(state_of(work) for work in listed or () if not is_report(work))
     counted = dig(obj, "status", "works") or {} if listed is None else states

@@ -131,5 +131,23 @@ def test_long_texts_are_cut() -> None:
     assert len(fault("WindowClosed", work="x", cluster="a", reason="y" * 9999).says) < 500
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(-3, "0s"), (90, "90s"), (300, "5m"), (7300, "2h"), (200_000, "2d")]
+)
+def test_age_is_in_one_unit(seconds: int, text: str) -> None:
+    now = datetime.now(UTC)
+    assert age((now - timedelta(seconds=seconds)).isoformat(), now) == text
+
+
 def test_age_of_no_time_is_none() -> None:
     assert (age(None), age("never")) == ("", "")
+
+
+async def test_server_that_answers_again_is_read_again(chain: Chain) -> None:
+    with chain.hub.down():
+        hub, _ = await chain.servers()
+        assert not hub.is_read
+        assert hub.error is not None
+    await hub.connect()
+    assert hub.is_read
+    assert await hub.find(f"{CLUSTERS_PATH}/branch-a") is not None

@@ -66,7 +66,7 @@ async def test_why_it_is_not_ready_is_below(chain: Chain) -> None:
 async def test_lease_that_is_old_is_said(chain: Chain) -> None:
     chain.hub.seed(made.lease(NOW - timedelta(minutes=5)))
     *_, last = await table(chain)
-    assert last.startswith("branch-a: Lease its Lease was not renewed for")
+    assert last.startswith("branch-a: Lease Overdue: no agent renews it")
 
 
 async def test_objects_of_the_host_are_shown_while_the_hub_is_away(chain: Chain) -> None:
