@@ -93,7 +93,7 @@ def test_object_is_added_changed_and_removed_while_the_agent_runs(lab: Lab, appl
     status = live["status"]
     assert status["observedGeneration"] == live["metadata"]["generation"]
     assert status["phase"] == "Active"
-    assert status["nodes"] == {"total": 2, "ready": 2}
+    assert status["nodes"] == {"total": 2, "ready": 2, "summary": "2/2"}
     assert status["works"]["applied"] >= 1
     assert status["lastHubContact"]
     kinds = {each["type"]: each["status"] for each in status["conditions"]}
@@ -265,3 +265,31 @@ def test_object_whose_selector_matches_no_node_says_so(lab: Lab, applied: Any) -
     wait_condition(lab, group, "NodesReachable", "True", "NodesReady")
     wait_condition(lab, group, "Ready", "True", "ClusterReady")
     lab.wait_ready(group.name)
+
+
+def test_message_and_events_say_what_is_wrong_and_that_it_is_well_again(
+    lab: Lab, applied: Any
+) -> None:
+    of_file = lab.group("a")
+    serve(lab, of_file)
+    group = Group(f"{lab.id}-b", {lab.label: "b"})
+    lab.clusters.add(group.name)
+    applied(group)
+    within(PERIODIC_S, _shows, lab, group, "0/0", "NoNodes: no node of the host is in the group")
+    within(PERIODIC_S, _has_event, lab, group, "Warning", "NoNodes")
+    lab.add_node(group)
+    within(PERIODIC_S, _shows, lab, group, "1/1", None)
+    within(PERIODIC_S, _has_event, lab, group, "Normal", "NodesReady")
+
+
+def _shows(lab: Lab, group: Group, nodes: str, message: str | None) -> None:
+    status = lab.host.get(f"{OBJECTS}/{group.name}")["status"]
+    assert status["nodes"]["summary"] == nodes, status
+    assert message is None or status["message"] == message, status
+
+
+def _has_event(lab: Lab, group: Group, kind: str, reason: str) -> None:
+    events = lab.host.list("/api/v1/namespaces/default/events")
+    ours = [each for each in events if each["involvedObject"].get("name") == group.name]
+    seen = [(each["type"], each["reason"], each["source"]["component"]) for each in ours]
+    assert (kind, reason, lab.id) in seen, seen

@@ -1,4 +1,4 @@
-"""The command line: `run`, and the commands of commands/. It decides nothing."""
+"""The command line: `run`, and where the other commands are. It decides nothing."""
 
 import asyncio
 import importlib
@@ -55,8 +55,8 @@ _CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_
 
 _OTHER_COMMANDS = {
     "join": "karmada_vc_agent.install.join",
-    "explain": "karmada_vc_agent.commands.explain",
-    "status": "karmada_vc_agent.commands.status",
+    "explain": "karmada_vc_agent.diagnosis.explain",
+    "status": "karmada_vc_agent.diagnosis.status",
     "leave": "karmada_vc_agent.install.leave",
     "plan": "karmada_vc_agent.diagnosis.plan",
     "check": "karmada_vc_agent.diagnosis.check",

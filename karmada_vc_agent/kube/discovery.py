@@ -52,7 +52,8 @@ class ServedApis:
 
     lists: [{"groupVersion", "resources": [{"name", "kind", "namespaced", "verbs"}]}], without
     subresources. namespaced: (group, plural or plural/subresource) of all that is in namespaces.
-    subresources: by (group, version, plural). unanswered: `<group>/<version>` that may lack some.
+    subresources; aliases, singular and short names: by (group, version, plural). unanswered:
+    `<group>/<version>` that may lack some.
     """
 
     lists: list[Object]
@@ -61,6 +62,7 @@ class ServedApis:
     namespaced: frozenset[tuple[str, str]] = frozenset()
     subresources: dict[tuple[str, str, str], frozenset[str]] = field(default_factory=dict)
     unanswered: frozenset[str] = frozenset()
+    aliases: dict[tuple[str, str, str], tuple[str, ...]] = field(default_factory=dict)
 
 
 UNKNOWN_FOR_S = 5.0
@@ -159,6 +161,7 @@ def _served(roots: Iterable[Any]) -> ServedApis:
     by_kind: dict[GroupVersionKind, Resource] = {}
     namespaced: set[tuple[str, str]] = set()
     subresources: dict[tuple[str, str, str], frozenset[str]] = {}
+    aliases: dict[tuple[str, str, str], tuple[str, ...]] = {}
     unanswered: set[str] = set()
     for root, entry in _versions(roots):
         group, version = (root.get("metadata") or {}).get("name") or "", entry["version"]
@@ -175,6 +178,8 @@ def _served(roots: Iterable[Any]) -> ServedApis:
             if is_namespaced:
                 names = (plural, *(f"{plural}/{sub}" for sub in subs))
                 namespaced.update((group, name) for name in names)
+            if short := each.get("shortNames"):
+                aliases[group, version, plural] = (each.get("singularResource") or "", *short)
             if subs:
                 subresources[group, version, plural] = frozenset(subs)
             by_kind.setdefault(gvk, Resource(gvk, plural, is_namespaced, frozenset(verbs)))
@@ -183,7 +188,7 @@ def _served(roots: Iterable[Any]) -> ServedApis:
             )
         lists.append({"groupVersion": api_version, "resources": resources})
     of_namespaces, missing = frozenset(namespaced), frozenset(unanswered)
-    return ServedApis(lists, not missing, by_kind, of_namespaces, subresources, missing)
+    return ServedApis(lists, not missing, by_kind, of_namespaces, subresources, missing, aliases)
 
 
 def _versions(roots: Iterable[Any]) -> Iterator[tuple[Any, Any]]:

@@ -29,6 +29,7 @@ from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Enqueues, itself, same
 from karmada_vc_agent.kube.errors import KubeError, NotFoundError, UnreachableError
+from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.kube.informers import wait_all_synced
 from karmada_vc_agent.kube.transport import Credentials, keepalive_socket
 from karmada_vc_agent.model.objects import Object
@@ -232,7 +233,7 @@ def setup(parts: Parts, started: ObjectsStart) -> ControllerSpec[str]:
     def name_of(old: Object | None, new: Object | None) -> tuple[str, ...]:
         return tuple(each["metadata"]["name"] for each in (new or old,) if each)
 
-    conditions = conditions_of_objects(parts)
+    conditions, recorder = conditions_of_objects(parts), EventRecorder(host)
     signals = (
         stores.membership.changed,
         common.judgements.changed,
@@ -242,7 +243,7 @@ def setup(parts: Parts, started: ObjectsStart) -> ControllerSpec[str]:
     return ControllerSpec(
         "virtual-cluster-objects",
         queue,
-        StatusWriter(parts, definitions, conditions.of).reconcile,
+        StatusWriter(parts, definitions, conditions.of, recorder).reconcile,
         FEW_WORKERS,
         sources=(
             *(Enqueues(signal.subscribe, itself, SETTLES_S) for signal in signals),
@@ -251,5 +252,8 @@ def setup(parts: Parts, started: ObjectsStart) -> ControllerSpec[str]:
             *conditions.sources(SETTLES_S),
         ),
         resync_keys=same,
-        runs={"virtual cluster objects": operate},
+        runs={
+            "virtual cluster objects": operate,
+            "events of virtual cluster objects": recorder.run,
+        },
     )

@@ -19,10 +19,12 @@ from karmada_vc_agent.cluster.rules.conditions import (
 from karmada_vc_agent.features.objects.definitions import PATH, Definition, Definitions, Phase
 from karmada_vc_agent.kube.controller import Requeue
 from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.model.objects import Object, maps_at, merge_patch, timestamp
 from karmada_vc_agent.model.user_text import listed
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.runner.parts import Parts
+from karmada_vc_agent.runner.parts import OF_CLUSTER_STATUS, Parts, declared_conditions
+from karmada_vc_agent.work.reporting import NORMAL, WARNING
 from karmada_vc_agent.work.works import applied_of
 
 
@@ -49,6 +51,7 @@ def compose_status(
     nodes: tuple[int, int],
     works: Mapping[str, int],
     conditions: Sequence[Condition],
+    message: str,
     last_contact: str,
     now: str,
 ) -> Object:
@@ -66,8 +69,9 @@ def compose_status(
     status: Object = {
         "observedGeneration": generation,
         "phase": phase,
-        "nodes": {"total": nodes[0], "ready": nodes[1]},
+        "nodes": {"total": nodes[0], "ready": nodes[1], "summary": f"{nodes[1]}/{nodes[0]}"},
         "works": dict(works),
+        "message": message,
         "conditions": new,
     }
     if live.get("lastHubContact"):
@@ -75,6 +79,17 @@ def compose_status(
     if last_contact and status != live:
         status["lastHubContact"] = last_contact
     return status
+
+
+_WORST = ("Registered", "Ready", "HubReachable", "NodesReachable", "WorksApplied")
+"""Conditions in the order of what they cost a tenant, before all others."""
+
+
+def abnormal_text(conditions: Iterable[Condition], kinds: Mapping[str, ConditionType]) -> str:
+    """Return reason and message of the worst condition that is not normal, "" if all are."""
+    abnormal = [each for each in conditions if not kinds[each["type"]].is_normal(each)]
+    abnormal.sort(key=lambda each: (*_WORST, each["type"]).index(each["type"]))
+    return f"{abnormal[0]['reason']}: {abnormal[0]['message']}" if abnormal else ""
 
 
 def applied_state(work: Object) -> str:
@@ -129,15 +144,23 @@ CHECK_S = 20.0
 
 
 class StatusWriter:
-    """Sole writer of the status of objects, where it changed. conditions: the declared ones."""
+    """Sole writer of the status of objects, where it changed.
+
+    conditions: the declared ones. recorder: writes an event for each transition of one.
+    """
 
     def __init__(
         self,
         parts: Parts,
         definitions: Definitions,
         conditions: Callable[[VirtualCluster, Object], Sequence[Condition]],
+        recorder: EventRecorder,
     ) -> None:
         common = parts.common
+        declared = (spec.type for spec in declared_conditions(parts.features))
+        kinds = (*OF_OBJECT_STATUS, *OF_CLUSTER_STATUS, *declared)
+        self._kinds = {kind.name: kind for kind in kinds}
+        self._recorder, self._agent = recorder, common.config.agent_name
         self._definitions = definitions
         self._source = definitions.source
         self._conditions = conditions
@@ -153,13 +176,13 @@ class StatusWriter:
         if definition is None:
             self._written.pop(name, None)
             return None
-        status = self.status(definition)
-        if status == definition.status:
+        before, status = definition.status, self.status(definition)
+        if status == before:
             return Requeue(CHECK_S)
         pause_s = self._written.get(name, float("-inf")) + PAUSE_S - self._clock.monotonic()
         if pause_s > 0:
             return Requeue(pause_s)
-        patch = {"status": merge_patch(definition.status, status)}
+        patch = {"status": merge_patch(before, status)}
         body = {"metadata": {"uid": definition.uid}, **patch}
         try:
             answer = await self._host.merge_patch(f"{PATH}/{name}/status", body)
@@ -168,8 +191,18 @@ class StatusWriter:
             self._definitions.forget(name)
             return None
         self._written[name] = self._clock.monotonic()
+        self._report(before, answer, status["conditions"])
         self._definitions.observe(answer)
         return Requeue(CHECK_S)
+
+    def _report(self, before: Object, obj: Object, conditions: Iterable[Condition]) -> None:
+        """Write an event for each condition that is not normal now, or is again."""
+        for condition in conditions:
+            kind = self._kinds[condition["type"]]
+            if kind.is_news(kind.find(before.get("conditions")), condition):
+                event = NORMAL if kind.is_normal(condition) else WARNING
+                text = f"{kind.name}: {condition['message']}"
+                self._recorder.record(self._agent, obj, event, condition["reason"], text)
 
     def status(self, definition: Definition) -> Object:
         """Return the status of an object; equal to its own where nothing is worth a write."""
@@ -197,6 +230,7 @@ class StatusWriter:
             nodes=count_nodes(self._stores.membership.nodes_of(name) if is_served else []),
             works=counts,
             conditions=conditions,
+            message=abnormal_text(conditions, self._kinds),
             last_contact=contact,
             now=now,
         )

@@ -45,6 +45,7 @@ PLACEMENT_ENFORCED = ConditionType(
 RIGHTS_CONFINED = ConditionType(
     "RightsConfined",
     "Admission policies restrict what RBAC cannot ([isolation](isolation.md)).",
+    on_object=Shown.UNLESS_IDLE,
     for_all=True,
 )
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -19,6 +19,7 @@ from karmada_vc_agent.features.objects.definitions import (
 )
 from karmada_vc_agent.features.objects.operator import drain_step
 from karmada_vc_agent.features.objects.status import StatusWriter
+from karmada_vc_agent.kube.events import EventRecorder
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.parts import node_overlap
@@ -54,6 +55,7 @@ class Served:
     due: list[str] = field(default_factory=list)
     checked: list[str] = field(default_factory=list)
     problem: str = ""
+    events: list[tuple[str, str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         world = self.world
@@ -78,6 +80,7 @@ class Served:
             world.parts,
             self.definitions,
             lambda vc, _: [node_overlap(world.membership.overlaps(vc.name))],
+            cast("EventRecorder", self),
         )
         state = AgentState(world.host_client, "agents", "karmada-vc-agent")
         removal = Removal(
@@ -92,6 +95,13 @@ class Served:
         )
         self.state = state
         self.step = partial(drain_step, world.host_client, self.definitions, removal)
+
+    def record(self, source: str, obj: Object, kind: str, reason: str, message: str) -> bool:
+        """Note an event, as the recorder."""
+        assert obj["kind"] == KIND
+        assert source == "karmada-vc-agent"
+        self.events.append((kind, reason, message))
+        return True
 
     async def _check(self, vc: VirtualCluster) -> None:
         self.checked.append(vc.name)

@@ -91,8 +91,8 @@ def test_rules_are_about_what_has_a_bound() -> None:
 def test_printer_columns_are_those_of_the_status() -> None:
     columns = definition()["spec"]["versions"][0]["additionalPrinterColumns"]
     names = [column["name"].upper() for column in columns if not column.get("priority")]
-    assert names == ["READY", "NODES", "WORKS", "FAILED", "HUB", "AGE"]
-    assert [column["name"] for column in columns[len(names) :]] == ["Phase", "Message"]
+    assert names == ["READY", "NODES", "WORKS", "FAILED", "HUB", "AGE", "MESSAGE"]
+    assert [column["name"] for column in columns[len(names) :]] == ["Phase"]
     for column in columns:
         first, *path = column["jsonPath"].removeprefix(".").split(".")
         if first == "status" and "[" not in path[0]:

@@ -29,7 +29,7 @@ async def registered(served: Served) -> Served:
 async def test_registered_one_shows_its_full_status(registered: Served) -> None:
     status = await registered.status()
     assert (status["observedGeneration"], status["phase"]) == (1, "Active")
-    assert status["nodes"] == {"total": 2, "ready": 1}
+    assert status["nodes"] == {"total": 2, "ready": 1, "summary": "1/2"}
     assert status["works"] == {"applied": 0, "failed": 0, "pending": 0}
     assert status["lastHubContact"] == "2026-01-01T00:00:00Z"
     assert await registered.conditions() == {
@@ -141,3 +141,20 @@ async def test_object_that_vanished_is_forgotten(registered: Served) -> None:
     registered.world.host.remove(f"{PATH}/branch-a")
     assert await registered.writer.reconcile("branch-a") is None
     assert "branch-a" not in registered.world.virtual_clusters
+
+
+async def test_worst_condition_is_the_message_and_each_transition_an_event(
+    registered: Served,
+) -> None:
+    assert (await registered.status())["message"] == ""
+    assert registered.events == []
+    registered.judgements.judge(
+        "branch-a", Condition(type="Ready", status="False", reason="Away", message="no answer")
+    )
+    registered.clock.advance(PAUSE_S)
+    assert (await registered.status())["message"] == "Away: no answer"
+    assert registered.events == [("Warning", "Away", "Ready: no answer")]
+    registered.judgements.judge("branch-a", READY)
+    registered.clock.advance(PAUSE_S)
+    assert (await registered.status())["message"] == ""
+    assert registered.events[1:] == [("Normal", "ClusterReady", "Ready: well")]

@@ -21,6 +21,7 @@ def observed(contact: str = "", *, is_registered: bool = True, **fields: Any) ->
     condition = REGISTERED.true if is_registered else REGISTERED.false
     conditions = [condition("Registered", "it is on the hub")]
     given = {"generation": 2, "phase": "Active", "nodes": (3, 2), "works": COUNTS | {"applied": 1}}
+    given["message"] = ""
     return {"conditions": conditions, "last_contact": contact} | given | fields
 
 
@@ -35,8 +36,9 @@ def test_status_has_generation_phase_counts_and_conditions() -> None:
     assert compose_status({}, **observed(EARLY), now=EARLY) == {
         "observedGeneration": 2,
         "phase": "Active",
-        "nodes": {"total": 3, "ready": 2},
+        "nodes": {"total": 3, "ready": 2, "summary": "2/3"},
         "works": {"applied": 1, "failed": 0, "pending": 0},
+        "message": "",
         "lastHubContact": EARLY,
         "conditions": [
             {

@@ -1,0 +1,354 @@
+"""The links on the hub: from a template by its policy and binding to the Work of a Cluster."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.cluster.lease import LEASES_PATH
+from karmada_vc_agent.cluster.rules.conditions import READY, find_condition
+from karmada_vc_agent.commands.servers import Server, same_kind
+from karmada_vc_agent.diagnosis.report import Link, Report
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.kube.errors import KubeError
+from karmada_vc_agent.model import vocabulary
+from karmada_vc_agent.model.objects import (
+    Object,
+    annotations_of,
+    dig,
+    key_of,
+    labels_of,
+    maps_at,
+    namespaced_name,
+    text_at,
+)
+from karmada_vc_agent.model.user_text import did_you_mean, listed
+from karmada_vc_agent.model.virtual_cluster import LabelSelector
+from karmada_vc_agent.work import works
+
+POLICY_API = "/apis/policy.karmada.io/v1alpha1"
+BINDING_API = "/apis/work.karmada.io/v1alpha2"
+_OVERRIDES = ("policy.karmada.io/applied-overrides", "policy.karmada.io/applied-cluster-overrides")
+
+
+_UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+
+
+@dataclass(slots=True)
+class Explained:
+    """What is explained: an object by its name on the hub. resource: its kind where that is read.
+
+    work: name of its Work, "" = as Karmada names it. template, policy: once they are read.
+    clusters: where the scheduler places it.
+    """
+
+    resource: Resource
+    namespace: str
+    name: str
+    work: str = ""
+    template: Object | None = None
+    policy: Object | None = None
+    clusters: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        """Return `Deployment edge/web`."""
+        return f"{self.resource.gvk.kind} {namespaced_name(self.namespace, self.name)}"
+
+    def is_in(self, manifest: Object) -> bool:
+        key, of_target = key_of(manifest), (self.namespace, self.name)
+        return (key.gvk.group_kind, *key[1:]) == (self.resource.gvk.group_kind, *of_target)
+
+
+def age(time: str | None, now: datetime | None = None) -> str:
+    """Return how long ago a time of an API server was, as `90s`, `5m` or `2d`; "" for none."""
+    try:
+        at = datetime.fromisoformat(time or "")
+    except ValueError:
+        return ""
+    age_s = max(0, int(((now or datetime.now(UTC)) - at).total_seconds()))
+    unit, seconds = next(each for each in _UNITS if age_s >= 2 * each[1] or each[1] == 1)
+    return f"{age_s // seconds}{unit}"
+
+
+def conditions_of(obj: Object | None) -> Any:
+    """Return the conditions of any object that has some."""
+    return [c for c in maps_at(obj, "status", "conditions") if {"type", "status"} <= c.keys()]
+
+
+def words_of(condition: Any) -> str:
+    """Return reason and message of a condition."""
+    return f"{condition.get('reason', '')}: {condition.get('message', '')}" if condition else ""
+
+
+async def read_template(hub: Server, report: Report, target: Explained) -> None:
+    """Read the template; one whose Work is named needs none."""
+    with report.link("template") as link:
+        resource = same_kind(target.resource, hub)
+        if resource is None:
+            link.unseen("the hub does not serve this kind")
+            return
+        live = target.template = await hub.find(resource.path(target.namespace, target.name))
+        if live is None and target.work:
+            link.facts.append("none: its Work was not made from a template")
+        elif live is None:
+            listed_now = await hub.items(resource.path(target.namespace))
+            names = [each["metadata"]["name"] for each in listed_now]
+            link.broken("TemplateMissing", hint=did_you_mean(target.name, names))
+        else:
+            metadata = live["metadata"]
+            link.facts.append(f"{target}, generation {metadata.get('generation', '-')}")
+            if since := metadata.get("deletionTimestamp"):
+                finalizers = ", ".join(metadata.get("finalizers") or ("none",))
+                link.broken("TemplateDeleting", since=since, finalizers=finalizers)
+
+
+# --- policies ----------------------------------------------------------------------------------
+
+
+async def read_policy(hub: Server, report: Report, target: Explained) -> None:
+    """Read which policy selects the template, or why none does."""
+    with report.link("policy") as link:
+        marks, path = annotations_of(target.template or {}), ""
+        if name := marks.get(vocabulary.CLUSTER_POLICY_NAME_ANNOTATION):
+            path = f"{POLICY_API}/clusterpropagationpolicies/{name}"
+        elif name := marks.get(vocabulary.POLICY_NAME_ANNOTATION):
+            place = marks.get(vocabulary.POLICY_NAMESPACE_ANNOTATION, target.namespace)
+            path = f"{POLICY_API}/namespaces/{place}/propagationpolicies/{name}"
+        policy = target.policy = await hub.find(path) if path else None
+        if policy is None:
+            await _without_policy(hub, target, link)
+            return
+        link.facts.append(f"{_policy_name(policy)} selects it")
+        if suspension := dig(policy, "spec", "suspension"):
+            link.facts.append(f"suspension: {json.dumps(suspension)}")
+        names, there = list(_cluster_names(policy)), await _names_of_clusters(hub)
+        for name in names if there else ():
+            if name not in there:
+                hint, of = did_you_mean(name, there), _policy_name(policy)
+                link.broken("PolicyNamesNoCluster", policy=of, cluster=name, hint=hint)
+
+
+async def _without_policy(hub: Server, target: Explained, link: Link) -> None:
+    binding = await hub.find(_binding_path(target))
+    if required := maps_at(binding, "spec", "requiredBy"):
+        by = ", ".join(text_at(each, "name") for each in required)
+        link.facts.append(f"none of its own: it follows what depends on it ({by})")
+        target.policy = {}
+        return
+    paths = [f"{POLICY_API}/clusterpropagationpolicies"]
+    if target.namespace:
+        paths.insert(0, f"{POLICY_API}/namespaces/{target.namespace}/propagationpolicies")
+    policies = [policy for path in paths for policy in await hub.items(path)]
+    reasons = [
+        (*_difference(selector, target), policy)
+        for policy in policies
+        for selector in maps_at(policy, "spec", "resourceSelectors")
+    ]
+    reasons.sort(key=lambda reason: -reason[0])
+    texts = [f"{_policy_name(policy)} {why or 'selects it'}" for _, why, policy in reasons]
+    link.facts += texts[1:5]
+    if not reasons:
+        link.broken("NoPolicy", hint=f"; there are {len(policies)} policies")
+    elif reasons[0][1]:
+        link.broken("NoPolicy", hint=f"; nearest: {texts[0]}")
+    else:
+        policy = reasons[0][2]
+        is_lazy = dig(policy, "spec", "activationPreference") == "Lazy"
+        hint = ", as it is Lazy: it does once the template changes" if is_lazy else ""
+        link.broken("PolicyNotApplied", policy=_policy_name(policy), hint=hint)
+
+
+def _difference(selector: Object, target: Explained) -> tuple[int, str]:
+    """Return how many fields of a selector match, and which does not: "" = it selects.
+
+    As ResourceMatches of Karmada: of an empty field all match.
+    """
+    gvk, template = target.resource.gvk, target.template or {}
+    own = {
+        "kind": gvk.kind,
+        "apiVersion": text_at(template, "apiVersion") or gvk.api_version,
+        "namespace": target.namespace,
+        "name": target.name,
+    }
+    for score, (key, value) in enumerate(own.items()):
+        given = text_at(selector, key)
+        if given and given != value:
+            return score, f'selects {key} "{given}"{did_you_mean(given, [value])}'
+    labels = dig(selector, "labelSelector") if not text_at(selector, "name") else None
+    if labels and not _selects(labels, labels_of(template)):
+        return len(own), f"selects labels {json.dumps(labels)}"
+    return len(own) + 1, ""
+
+
+def _selects(selector: Any, labels: dict[str, str]) -> bool:
+    try:
+        return msgspec.convert(selector, LabelSelector).matches(labels)
+    except msgspec.ValidationError:  # an operator that is for nodes only
+        return False
+
+
+def _policy_name(policy: Object | None) -> str:
+    """Return `PropagationPolicy edge/web`; items of lists have no kind."""
+    if not policy:
+        return "its policy"
+    _, namespace, name = key_of(policy)
+    kind = "PropagationPolicy" if namespace else "ClusterPropagationPolicy"
+    return f"{kind} {namespaced_name(namespace, name)}"
+
+
+def _cluster_names(policy: Object) -> Iterator[str]:
+    placement = dig(policy, "spec", "placement")
+    affinities = maps_at(placement, "clusterAffinities")
+    for affinity in (dig(placement, "clusterAffinity"), *affinities):
+        yield from dig(affinity, "clusterNames") or ()
+
+
+async def _names_of_clusters(hub: Server) -> list[str]:
+    """Return the names of all Clusters; [] where they may not be read."""
+    try:
+        return [each["metadata"]["name"] for each in await hub.items(CLUSTERS_PATH)]
+    except KubeError:
+        return []
+
+
+# --- binding -----------------------------------------------------------------------------------
+
+
+def _binding_path(target: Explained) -> str:
+    """Return the path of the binding of a template, as Karmada names it."""
+    name = f"{target.name.replace(':', '.')}-{target.resource.gvk.kind.lower()}"
+    if not target.namespace:
+        return f"{BINDING_API}/clusterresourcebindings/{name}"
+    return f"{BINDING_API}/namespaces/{target.namespace}/resourcebindings/{name}"
+
+
+async def read_binding(hub: Server, report: Report, target: Explained, cluster: str) -> None:
+    """Read where the scheduler places the template, and its words."""
+    with report.link("binding") as link:
+        path, policy = _binding_path(target), _policy_name(target.policy)
+        binding, name = await hub.find(path), path.rpartition("/")[2]
+        if binding is None:
+            if target.template is not None:
+                link.broken("NoBinding", policy=policy, binding=name)
+            return
+        required = maps_at(binding, "spec", "requiredBy")
+        places = [*maps_at(binding, "spec", "clusters")]
+        places += [place for each in required for place in maps_at(each, "clusters")]
+        target.clusters = list(dict.fromkeys(text_at(each, "name") for each in places))
+        replicas = [f"{text_at(p, 'name')} ({p['replicas']})" for p in places if p.get("replicas")]
+        link.facts.append(f"{name} on {listed(replicas or target.clusters) or 'no cluster'}")
+        scheduled = find_condition(conditions_of(binding), "Scheduled")
+        if scheduled:
+            link.facts.append(f"scheduler: {scheduled['status']} {words_of(scheduled)}")
+        if dig(binding, "spec", "suspension", "scheduling"):
+            link.broken("NotScheduled", reason="spec.suspension suspends it", policy=policy)
+        elif not target.clusters or (scheduled and scheduled["status"] != "True"):
+            reason = scheduled.get("message", "") if scheduled else "it has not tried yet"
+            link.broken("NotScheduled", reason=reason, policy=policy)
+        # The link of a Cluster that does not exist says so.
+        elif cluster in ({*await _names_of_clusters(hub)} or {cluster}) - {"", *target.clusters}:
+            where = listed(target.clusters)
+            link.broken("NotPlacedHere", policy=policy, clusters=where, cluster=cluster)
+
+
+# --- Cluster and Work ----------------------------------------------------------------------------
+
+
+async def read_cluster(hub: Server, report: Report, name: str) -> Object | None:
+    """Read a Cluster and its Lease: whether an agent reports it."""
+    with report.link("cluster", name) as link:
+        cluster = await hub.find(f"{CLUSTERS_PATH}/{name}")
+        if cluster is None:
+            link.broken("NoCluster", hint=did_you_mean(name, await _names_of_clusters(hub)))
+            return None
+        lease, conditions = await lease_of(hub, name), conditions_of(cluster)
+        ready, changes = READY.find(conditions), find_condition(conditions, "TakesChanges")
+        status, reason = (
+            ("Unknown", "not reported") if ready is None else (ready["status"], words_of(ready))
+        )
+        link.facts.append(f"Ready={status} {reason}")
+        if renewed := text_at(lease, "spec", "renewTime"):
+            link.facts.append(f"Lease renewed {age(renewed)} ago")
+        silence = silence_of(lease, datetime.now(UTC))
+        if cluster["metadata"].get("deletionTimestamp"):
+            link.broken("ClusterDeleting")
+        if changes and changes.get("reason") == "Paused":
+            link.broken("Paused")
+        if silence or status == "Unknown":
+            link.broken("ClusterSilent", reason=silence or reason)
+        elif status != "True":
+            link.broken("ClusterNotReady", reason=reason)
+        return cluster
+    return None
+
+
+async def lease_of(hub: Server, name: str) -> Object | None:
+    """Return the Lease of a Cluster, None where there is none or it may not be read."""
+    try:
+        return await hub.find(f"{LEASES_PATH}/{name}")
+    except KubeError:
+        return None
+
+
+def silence_of(lease: Object | None, now: datetime) -> str:
+    """Return for how long a Lease was not renewed, "" while it is valid."""
+    renewed = text_at(lease, "spec", "renewTime")
+    lasts_s = dig(lease, "spec", "leaseDurationSeconds")
+    if not renewed or not isinstance(lasts_s, int):
+        return ""
+    silent_s = (now - datetime.fromisoformat(renewed)).total_seconds()
+    return f"its Lease was not renewed for {age(renewed, now)}" if silent_s > lasts_s else ""
+
+
+async def read_work(hub: Server, report: Report, target: Explained, cluster: str) -> Object | None:
+    """Read the Work, and what the agent says of it."""
+    with report.link("work", cluster) as link:
+        kind = target.resource.gvk.kind
+        name = target.work or vocabulary.work_name(kind, target.name, target.namespace)
+        work = await hub.find(works.work_path(vocabulary.execution_namespace(cluster), name))
+        if work is None:
+            link.broken("NoWork", work=name)
+            return None
+        written = age(status_written(work)) or "never"
+        generation = work["metadata"].get("generation")
+        link.facts.append(f"{name}, generation {generation}, status written {written} ago")
+        conditions = conditions_of(work)
+        link.facts += [f"{c['type']}={c['status']} {words_of(c)}" for c in conditions]
+        link.facts += [f"override {text}" for text in _overrides(work)]
+        manifest = next(filter(target.is_in, works.manifests_of(work)), {})
+        old = annotations_of(manifest).get(vocabulary.TEMPLATE_GENERATION_ANNOTATION, "")
+        new = str(dig(target.template, "metadata", "generation") or "")
+        if old and new and old != new:
+            link.broken("WorkOutdated", work=name, old=old, new=new)
+        applied = works.applied_of(work.get("status"))
+        if works.is_suspended(work):
+            link.broken("WorkSuspended", work=name)
+        elif works.is_waiting(work):
+            reason = words_of(works.dispatching_of(work.get("status")))
+            link.broken("WindowClosed", work=name, reason=reason)
+        elif applied is None:
+            link.broken("NotTaken", work=name)
+        elif applied["status"] != "True":
+            link.means(applied.get("message", ""), "NotApplied", namespace=target.namespace)
+        return work
+    return None
+
+
+def _overrides(work: Object) -> Iterator[str]:
+    for key in _OVERRIDES:
+        entries = annotations_of(work).get(key, "[]")
+        try:
+            yield from (text_at(each, "policyName") for each in maps_at(json.loads(entries)))
+        except ValueError:
+            continue
+
+
+def status_written(work: Object) -> str | None:
+    """Return when the status of a Work was written last, by the record of the API server."""
+    entries = maps_at(work, "metadata", "managedFields")
+    times = (str(e.get("time") or "") for e in entries if e.get("subresource") == "status")
+    return max(times, default=None)

@@ -1,0 +1,313 @@
+"""`explain`: each broken link is named as what it is, and what could not be read as that."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from karmada_vc_agent.commands.servers import Server
+from karmada_vc_agent.config.decoding import ConfigError
+from karmada_vc_agent.diagnosis.explain import Explainer, target_of
+from karmada_vc_agent.diagnosis.faults import EXIT_CODES, FAULTS
+from karmada_vc_agent.diagnosis.hub_links import status_written
+from karmada_vc_agent.feature_list import CONFIG
+from karmada_vc_agent.model.vocabulary import HOLD_ANNOTATION, WORK_ANNOTATION
+from tests.fakes import objects
+from tests.unit.diagnosis import conftest as made
+from tests.unit.diagnosis.conftest import Chain
+
+REFUSED = 'virtual cluster "branch-a" refused Deployment edge/web: NodeNameForbidden: nodeName is x'
+WAITING = objects.condition("Dispatching", "False", "OutsideWindow", "Generation 2 waits")
+
+
+def unready(chain: Chain, pod: made.Object | None = None, *conditions: made.Object) -> None:
+    chain.host.seed(made.live(0, *conditions), *([pod] if pod else []))
+
+
+def without_template(chain: Chain) -> None:
+    chain.hub.remove(made.TEMPLATE_PATH)
+    chain.hub.remove(made.WORK_PATH)
+
+
+def without_cluster(chain: Chain) -> None:
+    chain.hub.seed(made.policy(clusters=()))
+    chain.hub.remove(made.CLUSTER_PATH)
+
+
+def unclaimed(chain: Chain) -> None:
+    chain.hub.remove(made.POLICY_PATH)
+    chain.hub.seed(made.policy("near", name="wbe"))
+    _unmark(chain)
+
+
+def _unmark(chain: Chain) -> None:
+    template = made.template()
+    metadata = {**chain.hub.live(made.TEMPLATE_PATH)["metadata"], "annotations": {}}
+    chain.hub.change(made.TEMPLATE_PATH, metadata=metadata, spec=template["spec"])
+
+
+def of_another(chain: Chain) -> None:
+    live = made.live()
+    live["metadata"]["annotations"][WORK_ANNOTATION] = "karmada-es-branch-a/another"
+    chain.host.seed(live)
+
+
+def held(chain: Chain) -> None:
+    chain.host.seed(objects.claimed(annotations={HOLD_ANNOTATION: "belt stopped"}))
+
+
+def renewed(seconds_ago: float) -> made.Object:
+    return made.lease(datetime.now(UTC) - timedelta(seconds=seconds_ago))
+
+
+def not_ready(status: str) -> Callable[[Chain], object]:
+    return lambda chain: chain.hub.seed(
+        {
+            **chain.hub.live(made.CLUSTER_PATH),
+            "status": {"conditions": [objects.ready(status)]},
+        }
+    )
+
+
+def with_condition(kind: str, status: str, reason: str) -> Callable[[Chain], object]:
+    conditions = [objects.ready(), objects.condition(kind, status, reason, "because")]
+    status_of = {"status": {"conditions": conditions}}
+    return lambda chain: chain.hub.seed({**chain.hub.live(made.CLUSTER_PATH), **status_of})
+
+
+def failure(message: str) -> made.Object:
+    return objects.condition("ReplicaFailure", "True", "FailedCreate", message)
+
+
+def hub(*seeded: made.Object) -> Callable[[Chain], object]:
+    return lambda chain: chain.hub.seed(*seeded)
+
+
+FAULTS_MADE: list[tuple[str, Callable[[Chain], object], str]] = [
+    ("TemplateMissing", without_template, "no Deployment edge/web"),
+    ("NoPolicy", unclaimed, 'near selects name "wbe"; did you mean "web"?'),
+    ("PolicyNotApplied", _unmark, "PropagationPolicy edge/web selects Deployment edge/web, but"),
+    ("PolicyNamesNoCluster", hub(made.policy(clusters=("brnch-a",))), 'mean "branch-a"?'),
+    ("NoBinding", lambda c: c.hub.remove(made.BINDING_PATH), "has no binding web-deployment"),
+    ("NotScheduled", hub(made.binding(scheduled="False", message="0/3 fit")), "nowhere: 0/3 fit"),
+    (
+        "NotScheduled",
+        hub(made.binding("branch-a", suspension={"scheduling": True})),
+        "spec.suspension suspends it",
+    ),
+    ("NotPlacedHere", hub(made.binding("branch-b")), "on branch-b, not on branch-a"),
+    ("NoCluster", without_cluster, 'no Cluster "branch-a"'),
+    ("ClusterNotReady", not_ready("False"), "cluster is not reachable"),
+    ("ClusterSilent", not_ready("Unknown"), "stopped posting"),
+    ("ClusterSilent", hub(renewed(300)), "Lease was not renewed for"),
+    ("NoWork", lambda c: c.hub.remove(made.WORK_PATH), f"there is no Work {made.WORK}"),
+    ("Paused", with_condition("TakesChanges", "False", "Paused"), "branch-a is paused"),
+    ("WorkSuspended", hub(made.work(suspendDispatching=True)), "is suspended"),
+    ("WindowClosed", hub(made.work(WAITING)), "Generation 2 waits"),
+    ("NotTaken", hub(made.work(objects.condition("Dispatching", "True", "x", "y"))), "not applied"),
+    ("Refused", hub(made.not_applied(REFUSED)), "refused with NodeNameForbidden: nodeName is x"),
+    ("QuotaExceeded", hub(made.not_applied("is forbidden: exceeded quota: all")), "a quota of"),
+    ("WebhookDenied", hub(made.not_applied('admission webhook "x" denied the request')), "denies"),
+    ("KindNotServed", hub(made.not_applied('no matches for kind "Widget"')), "does not serve"),
+    ("NotApplied", hub(made.not_applied("Deployment.apps is invalid")), "cannot apply"),
+    ("NamespaceNotClaimed", lambda c: c.host.remove(made.NAMESPACE_PATH), "edge of branch-a"),
+    ("NamespaceHeld", held, "holds namespace edge-v-branch-a: belt stopped"),
+    ("ObjectMissing", lambda c: c.host.remove(made.LIVE_PATH), "edge-v-branch-a/web is not on"),
+    ("ObjectForeign", of_another, "of karmada-es-branch-a/another"),
+    ("QuotaExceeded", lambda c: unready(c, None, failure("x: exceeded quota: all")), "is exceeded"),
+    ("ImageNotPulled", lambda c: unready(c, made.pod("ImagePullBackOff", "no x")), "no x"),
+    ("ContainerCrashes", lambda c: unready(c, made.pod("CrashLoopBackOff")), "again and again"),
+    ("ContainerNotCreated", lambda c: unready(c, made.pod("CreateContainerConfigError")), "creat"),
+    ("NotSchedulable", lambda c: unready(c, made.pod(unscheduled="0/1 nodes")), "fit on no node"),
+    ("PodsNotReady", unready, "0 of 1 pods of Deployment edge/web are ready"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "break_it", "says"),
+    FAULTS_MADE,
+    ids=[f"{row[0]}-{i}" for i, row in enumerate(FAULTS_MADE)],
+)
+async def test_fault_is_named_in_the_first_line(
+    chain: Chain, name: str, break_it: Callable[[Chain], object], says: str
+) -> None:
+    break_it(chain)
+    report = await chain.report(cluster="branch-a")
+    assert report.broken is not None
+    assert (report.broken.name, report.broken.side) == (name, FAULTS[name]["side"])
+    first, second, *_ = report.text().splitlines()
+    assert says in first
+    assert second == f"next: {report.broken.do}"
+    assert "{" not in first + second
+
+
+@pytest.mark.parametrize(
+    ("name", "node"),
+    [("NoNodes", None), ("NodesNotReady", objects.node("a1", {"branch": "a"}, "False"))],
+)
+async def test_nodes_are_why_pods_do_not_run(chain: Chain, name: str, node: made.Object) -> None:
+    unready(chain, made.pod(unscheduled="0/1 nodes are available"))
+    chain.host.remove(made.NODE_PATH)
+    if node:
+        chain.host.seed(node)
+    report = await chain.report()
+    assert report.broken is not None
+    assert report.broken.name == name
+
+
+async def test_nothing_is_broken_and_each_link_is_shown(chain: Chain) -> None:
+    report = await chain.report()
+    assert report.broken is None
+    names = "template policy binding cluster work namespace rewritten object pods nodes status"
+    assert [link.name for link in report.links] == names.split()
+    text = report.text()
+    assert text.startswith(
+        "nothing is broken in what was seen of Deployment edge/web\nnext: nothing"
+    )
+    assert 'spec.template.spec.nodeSelector: none -> {"branch": "a"}' in text
+    assert "1 of 1 ready" in text
+    assert json.loads(json.dumps(report.json()))["broken"] is None
+
+
+async def test_difference_of_the_live_object_is_shown(chain: Chain) -> None:
+    live = made.live()
+    live["spec"]["replicas"] = 7
+    chain.host.seed(live)
+    assert "differs in spec.replicas: 1 -> 7" in (await chain.report()).text()
+
+
+async def test_settings_are_those_of_the_agent_in_the_cluster(chain: Chain) -> None:
+    chain.config = None
+    selector = "nodeSelector: {matchLabels: {branch: a}}"
+    text = f"""apiVersion: config.virtualcluster.kubeedge.io/v1alpha1
+kind: AgentConfig
+virtualClusters: [{{name: branch-a, {selector}}}]
+"""
+    metadata = {"name": "karmada-vc-agent", "namespace": "agents"}
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    chain.host.seed(objects.namespace("agents"), {**config, "data": {"agent.yaml": text}})
+    assert "spec.template.spec.nodeSelector" in (await chain.report()).text()
+
+
+async def test_all_clusters_of_the_binding_are_walked(chain: Chain) -> None:
+    chain.hub.seed(made.binding("branch-a", "branch-b"))
+    report = await chain.report()
+    assert {link.cluster for link in report.links} == {"", "branch-a", "branch-b"}
+    assert report.broken is not None
+    assert report.broken.says == 'the hub has no Cluster "branch-b"; did you mean "branch-a"?'
+
+
+@pytest.mark.parametrize("kind", ["deployment", "Deployments", "DEPLOYMENT", "deployments.apps"])
+async def test_kind_has_all_names_that_kubectl_takes(chain: Chain, kind: str) -> None:
+    assert (await chain.report(f"edge/{kind}/web")).broken is None
+
+
+async def test_kind_that_is_none_has_a_suggestion(chain: Chain) -> None:
+    with pytest.raises(
+        ConfigError, match='no API server has a kind "deploymnt"; did you mean "depl'
+    ):
+        await chain.report("edge/deploymnt/web")
+
+
+@pytest.mark.parametrize("cluster", ["", "branch-a"])
+async def test_host_alone_is_walked_while_the_hub_is_away(chain: Chain, cluster: str) -> None:
+    with chain.hub.down():
+        report = await chain.report(cluster=cluster)
+    assert report.broken is not None
+    assert (report.broken.name, EXIT_CODES[report.broken.side]) == ("Unreachable", 3)
+    assert "1 of 1 ready" in report.text()
+
+
+async def test_hub_alone_is_walked_while_the_host_is_away(chain: Chain) -> None:
+    with chain.host.down():
+        report = await chain.report()
+    assert report.broken is not None
+    assert (report.broken.name, EXIT_CODES[report.broken.side]) == ("Unreachable", 5)
+    assert "Applied=True" in report.text()
+    chain.hub.seed(made.not_applied(REFUSED))
+    with chain.host.down():
+        report = await chain.report()
+    assert report.broken is not None
+    assert report.broken.name == "Refused", "what is broken before it comes first"
+
+
+async def test_hub_that_is_the_host_is_swapped(chain: Chain) -> None:
+    chain.hub, chain.host = chain.host, chain.hub
+    report = await chain.report()
+    assert report.broken is not None
+    assert report.broken.says.startswith("the kubeconfigs are swapped")
+
+
+@pytest.mark.parametrize("path", [made.TEMPLATE_PATH, made.POLICY_PATH, made.BINDING_PATH])
+async def test_right_that_is_missing_hides_nothing_behind_it(chain: Chain, path: str) -> None:
+    plural = path.split("/")[-2]
+    text = f'User "x" cannot get resource "{plural}" in API group ""'
+    chain.hub.fail(403, "Forbidden", path=path, times=9, message=text)
+    report = await chain.report(cluster="branch-a")
+    assert report.broken is not None
+    assert report.broken.name == "RightMissing"
+    assert f"needs rule {{apiGroups: [{path.split('/')[2]}]" in report.broken.says
+    assert "1 of 1 ready" in report.text()
+    chain.host.remove(made.LIVE_PATH)
+    report = await chain.report(cluster="branch-a")
+    assert report.broken is not None
+    assert report.broken.name == "ObjectMissing", "a fault that is seen comes first"
+
+
+async def test_work_by_hand_needs_no_template(chain: Chain) -> None:
+    for path in (made.TEMPLATE_PATH, made.POLICY_PATH, made.BINDING_PATH):
+        chain.hub.remove(path)
+    chain.hub.remove(made.WORK_PATH)
+    work = made.work()
+    work["metadata"]["name"] = "by-hand"
+    work["spec"]["workload"]["manifests"].append(objects.config_map())
+    chain.hub.seed(work)
+    live = made.live()
+    live["metadata"]["annotations"][WORK_ANNOTATION] = "karmada-es-branch-a/by-hand"
+    chain.host.seed(live)
+    report = await chain.report("branch-a/by-hand")
+    assert report.broken is not None
+    text = "ConfigMap edge-v-branch-a/settings is not on the host, though its Work is applied"
+    assert report.broken.says == text
+    assert "1 of 1 ready" in report.text()
+
+
+async def test_texts_of_tenants_move_no_cursor(chain: Chain) -> None:
+    chain.hub.seed(made.not_applied("all is well\n\x1b[2JApplied=True"))
+    text = (await chain.report()).text()
+    assert "\x1b" not in text
+    assert "all is well \\x1b[2JApplied=True" in text
+
+
+async def test_object_without_marks_is_of_another_writer(chain: Chain) -> None:
+    metadata = chain.host.live(made.LIVE_PATH)["metadata"]
+    chain.host.change(made.LIVE_PATH, metadata={**metadata, "labels": {}, "annotations": {}})
+    report = await chain.report()
+    assert report.broken is not None
+    assert report.broken.name == "ObjectForeign"
+
+
+@pytest.mark.parametrize("text", ["branch-a", "/b", "a//", "a/b/c/d", "a/b/"])
+def test_argument_that_is_none_is_reported(text: str) -> None:
+    with pytest.raises(ConfigError, match="NAMESPACE/KIND/NAME"):
+        target_of(text)
+
+
+def test_status_was_written_when_the_server_says() -> None:
+    work = objects.work()
+    work["metadata"]["managedFields"] = [
+        {"manager": "x", "time": "2026-11-23T15:00:00Z"},
+        {"manager": "x", "subresource": "status", "time": "2026-11-23T14:00:00Z"},
+    ]
+    assert status_written(work) == "2026-11-23T14:00:00Z"
+
+
+async def test_side_without_a_kubeconfig_is_not_seen(chain: Chain) -> None:
+    hub, host = await chain.servers()
+    for servers in ((hub, Server("host", None)), (Server("hub", None), host)):
+        explainer = Explainer(*servers, CONFIG, chain.config, ("karmada-vc-agent", "agents"))
+        report = await explainer.explain(("edge", "deployment", "web"), "branch-a")
+        assert report.broken is None
+        unseen = next(link for link in report.links if not link.is_seen)
+        assert unseen.name in ("hub", "host")
