@@ -283,7 +283,12 @@ class Reflector(Generic[T]):
             is_back = True
             epoch = min(history.epoch, epoch + 1)  # this list is its first one after that
         version = page.resource_version
-        self.store.replace_all(page.items, version, page.unreadable, is_back=is_back)
+        if self.is_direct:
+            history.first_version = history.first_version or version
+        begun_at = history.first_version
+        self.store.replace_all(
+            page.items, version, page.unreadable, is_back=is_back, begun_at=begun_at
+        )
         self._epoch = epoch
         self._listed(epoch)
         self._name_unreadable()

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from karmada_vc_agent.kube.codec import Codec, Key, Unreadable
 from karmada_vc_agent.kube.controller import Signal
-from karmada_vc_agent.kube.flows import LogOnce
+from karmada_vc_agent.kube.flows import LogOnce, low_priority
 from karmada_vc_agent.model.objects import Object
 
 _MOST_DIGITS = 20
@@ -62,6 +62,8 @@ class History:
         self.epoch = 0
         self.time_resets = 0
         self.server = server
+        self.first_version = ""
+        """Of the first list of all: what is of a later version changed since this process began."""
         self._listed_epochs: dict[object, int] = {}
         self._settled_at_epoch: int | None = None
         self._second_list: asyncio.TimerHandle | None = None
@@ -242,8 +244,9 @@ class Store(Generic[T]):
     def add_handler(self, handler: Handler[T]) -> None:
         """Call `handler` for all stored objects and for every later change."""
         self._handlers.append(handler)
-        for obj in list(self._objects.values()):
-            self._call(handler, None, obj)
+        with low_priority():
+            for obj in list(self._objects.values()):
+                self._call(handler, None, obj)
 
     def apply(self, obj: T) -> None:
         key = self.codec.key(obj)
@@ -319,7 +322,8 @@ class Store(Generic[T]):
                 continue
             self._seeded.add(key)
             self._put(key, None, obj)
-            self._notify(None, obj)
+            with low_priority():
+                self._notify(None, obj)
 
     def unseed(self, namespace: str, name: str) -> bool:
         """Remove an object that was seeded; return whether there was one."""
@@ -358,12 +362,14 @@ class Store(Generic[T]):
         unreadable: Sequence[Unreadable] = (),
         *,
         is_back: bool = False,
+        begun_at: str = "",
     ) -> None:
         """Replace the content by a new list at `version`; handlers see the differences only.
 
         Objects from answers that are newer than the list stay: the watch continues before them.
         unreadable: what else is in the list; one without a name may be any cached object. is_back:
-        the server was reset, so earlier versions mean nothing.
+        the server was reset, so earlier versions mean nothing. begun_at: keys that the first list
+        enqueues have low priority, but for objects that changed since that version.
         """
         self.listed_version = version
         if is_back:
@@ -380,11 +386,13 @@ class Store(Generic[T]):
         for key, obj in listed.items():
             cached = self._objects.get(key)
             is_new = cached is None or self._version(cached) != self._version(obj)
-            if (is_back and is_new) or key in self._seeded:
-                self._put(key, cached, obj)
-                self._notify(cached, obj)
-            elif is_new or key in self._unreported:
-                self.apply(obj)
+            is_first = not (self.is_synced or is_lower(begun_at, self._version(obj)))
+            with low_priority(is_low=is_first):
+                if (is_back and is_new) or key in self._seeded:
+                    self._put(key, cached, obj)
+                    self._notify(cached, obj)
+                elif is_new or key in self._unreported:
+                    self.apply(obj)
         self.unreadable = {item.key: item.reason for item in unreadable}
         self._seeded.clear()
         self.is_synced = True
