@@ -115,6 +115,10 @@ class ControllerInstrument:
     ended: Callable[[str, float], None] = lambda _result, _took_s: None
 
 
+_Groups = OrderedDict[Hashable, OrderedDict[K, float]]
+"""Group -> its keys, with since when they wait; each in their order."""
+
+
 class WorkQueue(Generic[K]):
     """Keys waiting to be processed; one that is added meanwhile waits until that is done.
 
@@ -148,9 +152,9 @@ class WorkQueue(Generic[K]):
         self._loop_time = loop_time
         self._held_check: asyncio.TimerHandle | None = None
         self._clock = clock
-        self._ready: OrderedDict[Hashable, OrderedDict[K, float]] = OrderedDict()
-        self._backlog: OrderedDict[Hashable, OrderedDict[K, float]] = OrderedDict()
-        self._before_backlog = 0
+        self._ready: _Groups[K] = OrderedDict()
+        self._backlog: _Groups[K] = OrderedDict()
+        self._since_backlog = 0
         self._queued: dict[K, Hashable] = {}
         self._low: set[K] = set()
         self._working: dict[K, tuple[float, Hashable]] = {}
@@ -204,11 +208,8 @@ class WorkQueue(Generic[K]):
                 self._low.add(key)
         elif key in self._low:
             self._low.discard(key)
-            if key in self._queued:
-                group = self._queued[key]
-                since = self._backlog[group].pop(key)
-                if not self._backlog[group]:
-                    del self._backlog[group]
+            if (group := self._queued.get(key)) is not None:
+                since = _pop(self._backlog, group, key)
                 self._ready.setdefault(group, OrderedDict())[key] = since
 
     def _enqueue(self, key: K) -> None:
@@ -331,13 +332,11 @@ class WorkQueue(Generic[K]):
     async def take(self) -> K | None:
         """Wait for the next key, None once the queue is closed; `done` must follow."""
         while not self._closed:
-            is_backlog_next = self._before_backlog >= LOW_EVERY - 1
-            for is_low in (is_backlog_next, not is_backlog_next):
-                ready = self._backlog if is_low else self._ready
+            is_due = self._since_backlog >= LOW_EVERY - 1
+            for ready in (self._backlog, self._ready) if is_due else (self._ready, self._backlog):
                 # The longest waiting group below its limit of workers.
                 group = next(filter(self._may_have_another, ready), None)
                 if group is not None:
-                    self._before_backlog = 0 if is_low else self._before_backlog + 1
                     return self._take_of(ready, group)
             self._may_take.clear()
             await self._may_take.wait()
@@ -350,9 +349,7 @@ class WorkQueue(Generic[K]):
             return False
         if loop_time is None or not loop_time.is_over(group):
             return True
-        active = (
-            other for other in (*self._ready, *self._backlog, *self._working_of) if other != group
-        )
+        active = {*self._ready, *self._backlog, *self._working_of} - {group}
         if all(map(loop_time.is_over, active)):
             return True
         loop_time.held(group)
@@ -365,13 +362,13 @@ class WorkQueue(Generic[K]):
         self._held_check = None
         self._may_take.set()
 
-    def _take_of(self, ready: OrderedDict[Hashable, OrderedDict[K, float]], group: Hashable) -> K:
-        key, since = ready[group].popitem(last=False)
+    def _take_of(self, ready: _Groups[K], group: Hashable) -> K:
+        is_passed_over = ready is self._ready and bool(self._backlog)
+        self._since_backlog = self._since_backlog + 1 if is_passed_over else 0
+        ready.move_to_end(group)
+        key = next(iter(ready[group]))
+        since = _pop(ready, group, key)
         del self._queued[key]
-        if ready[group]:
-            ready.move_to_end(group)
-        else:
-            del ready[group]
         now = self._clock()
         self._working[key] = (now, group)
         self._working_of[group] += 1
@@ -395,6 +392,13 @@ class WorkQueue(Generic[K]):
             self._enqueue(key)
         elif key not in self._due and key not in self._dependencies:
             self._low.discard(key)
+
+
+def _pop(groups: _Groups[K], group: Hashable, key: K) -> float:
+    since = groups[group].pop(key)
+    if not groups[group]:
+        del groups[group]
+    return since
 
 
 P = ParamSpec("P")

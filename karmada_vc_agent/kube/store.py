@@ -203,6 +203,7 @@ class Store(Generic[T]):
     Fed by a reflector, and by writers with the server's answers (`observe`); what is older than the
     stored object is dropped. An unreadable object is not a deleted one: its cached state stays.
 
+    begun_at: what the first list enqueues is a backlog, but for what changed since that version.
     on_replaced: called after each list, with whether the time of the server was reset.
     on_observed: called with what was stored although no watch has reported it.
     """
@@ -220,7 +221,7 @@ class Store(Generic[T]):
         self._deleted_uids: deque[str] = deque(maxlen=_DELETED_REMEMBERED)
         self._unreported: set[Key] = set()
         self._seeded: set[Key] = set()
-        self.listed_version = ""
+        self.listed_version = self.begun_at = ""
         self._faults = LogOnce(_log, _FAULTS_LOGGED)
         self.on_fault: Callable[[str], None] = lambda _: None
         self.on_replaced: Callable[[bool], None] = lambda _: None
@@ -362,14 +363,12 @@ class Store(Generic[T]):
         unreadable: Sequence[Unreadable] = (),
         *,
         is_back: bool = False,
-        begun_at: str = "",
     ) -> None:
         """Replace the content by a new list at `version`; handlers see the differences only.
 
         Objects from answers that are newer than the list stay: the watch continues before them.
         unreadable: what else is in the list; one without a name may be any cached object. is_back:
-        the server was reset, so earlier versions mean nothing. begun_at: keys that the first list
-        enqueues have low priority, but for objects that changed since that version.
+        the server was reset, so earlier versions mean nothing.
         """
         self.listed_version = version
         if is_back:
@@ -386,8 +385,8 @@ class Store(Generic[T]):
         for key, obj in listed.items():
             cached = self._objects.get(key)
             is_new = cached is None or self._version(cached) != self._version(obj)
-            is_first = not (self.is_synced or is_lower(begun_at, self._version(obj)))
-            with low_priority(is_low=is_first):
+            is_fresh = self.is_synced or is_lower(self.begun_at, self._version(obj))
+            with low_priority(is_low=not is_fresh):
                 if (is_back and is_new) or key in self._seeded:
                     self._put(key, cached, obj)
                     self._notify(cached, obj)

@@ -18,7 +18,7 @@ from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.discovery import ServedApis
-from karmada_vc_agent.kube.flows import ALONE, Supervisor, low_priority, measured
+from karmada_vc_agent.kube.flows import ALONE, Supervisor, measured
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store, is_echo
 from karmada_vc_agent.model import vocabulary
@@ -396,6 +396,5 @@ async def follow_taints(
     names = ", ".join(f"{t.key}={t.value}:{t.effect}" for t in membership.taints_of(cluster))
     extra = {"virtual_cluster": cluster, "taints": names or "none"}
     _log.info("Tolerating the taints of the nodes", extra=extra)
-    with low_priority():
-        for name in works.names(cluster):
-            enqueue((cluster, name))
+    for name in works.names(cluster):
+        enqueue((cluster, name))

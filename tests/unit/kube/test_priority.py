@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from karmada_vc_agent.kube import flows
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.controller import LOW_EVERY, WorkQueue
 from karmada_vc_agent.kube.flows import low_priority
+from karmada_vc_agent.kube.reflector import Reflector
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.objects import Object
+from tests.fakes import objects
+from tests.fakes.api_server import FakeApiServer
 from tests.fakes.virtual_time import VirtualTimeLoop
 
 
@@ -159,6 +167,53 @@ async def test_keys_that_wait_are_reported_whatever_their_priority() -> None:
     assert {group: count for group, (count, _) in waiting.items()} == {"a": 3, "b": 1}
 
 
+def _store_of(queue: WorkQueue[str]) -> Store[Object]:
+    store: Store[Object] = Store(RawCodec())
+    store.add_handler(lambda old, new: queue.add((new or old or {})["metadata"]["name"]))
+    return store
+
+
+def _named(name: str, version: int) -> Object:
+    about = {"namespace": "n", "name": name, "uid": name}
+    return {"metadata": {**about, "resourceVersion": f"{version}"}}
+
+
+async def test_first_list_is_a_backlog_but_for_what_changed_since_this_process_began() -> None:
+    queue = new_queue()
+    store = _store_of(queue)
+    store.begun_at = "20"
+    store.replace_all([_named("a1", 9), _named("a2", 20), _named("a3", 21)], "30")
+    store.replace_all([_named("a1", 9), _named("a2", 20), _named("a4", 12)], "31")
+    assert not flows.is_low_priority()
+    assert await work_off(queue) == ["a3", "a4", "a1", "a2"]
+
+
+async def test_what_an_earlier_process_had_listed_is_a_backlog() -> None:
+    queue = new_queue()
+    store = _store_of(queue)
+    store.seed([_named("a1", 9)])
+    queue.add("a2")
+    assert await work_off(queue) == ["a2", "a1"]
+
+
+async def _list(client: ApiClient, path: str, store: Store[Object]) -> None:
+    reflector = Reflector(client, path, store.codec, store)
+    task = asyncio.ensure_future(reflector.run())
+    await reflector.wait_synced()
+    task.cancel()
+
+
+async def test_later_first_lists_are_compared_to_the_first_list_of_the_server() -> None:
+    queue = new_queue()
+    async with FakeApiServer() as host:
+        client = host.client()
+        host.seed(objects.namespace("a1"))
+        await _list(client, "/api/v1/nodes", Store(RawCodec()))
+        host.seed(objects.namespace("a2"))
+        await _list(client, "/api/v1/namespaces", _store_of(queue))
+    assert [key for key in await work_off(queue) if key in ("a1", "a2")] == ["a2", "a1"]
+
+
 _KEYS = st.sampled_from([f"{group}{number}" for group in "abc" for number in range(4)])
 _STEPS = st.lists(st.tuples(st.sampled_from(("change", "resync", "take", "fail", "done")), _KEYS))
 
@@ -191,12 +246,13 @@ class _Model:
     async def take(self) -> None:
         if not self.ready:
             return
+        is_backlog = not self.ready <= self.changed
         key = await take(self.queue)
         if key in self.changed:
-            self.in_a_row += 1
-            assert self.in_a_row < LOW_EVERY or self.ready <= self.changed
+            self.in_a_row = self.in_a_row + 1 if is_backlog else 0
+            assert self.in_a_row < LOW_EVERY
         else:
-            assert self.in_a_row >= LOW_EVERY - 1 or not self.ready & self.changed
+            assert self.in_a_row == LOW_EVERY - 1 or not self.ready & self.changed
             self.in_a_row = 0
         self.ready.remove(key)
         self.working[key] = False
