@@ -156,7 +156,7 @@ class WorkQueue(Generic[K]):
         self._backlog: _Groups[K] = OrderedDict()
         self._since_backlog = 0
         self._queued: dict[K, Hashable] = {}
-        self._low: set[K] = set()
+        self._low: set[K] = set()  # those of the backlog that are not queued
         self._working: dict[K, tuple[float, Hashable]] = {}
         self._working_of: Counter[Hashable] = Counter()
         self._again: set[K] = set()
@@ -194,19 +194,18 @@ class WorkQueue(Generic[K]):
 
     def add(self, key: K) -> None:
         """Enqueue a key now; one that is queued already keeps its place, unless it is lifted."""
-        self._set_priority(key)
-        self._enqueue(key)
+        self.add_after(key, 0.0)
 
     def is_low(self, key: K) -> bool:
-        """Return whether a key that is queued, processed or waits is of the backlog."""
-        return key in self._low
+        """Return whether a key is of the backlog."""
+        return key in self._low or key in self._backlog.get(self._queued.get(key), ())
 
     def _set_priority(self, key: K) -> None:
         """Count a key among the backlog if it is new here, no longer if a change enqueues it."""
         if flows.is_low_priority():
             if not (self._is_pending(key) or key in self._due or key in self._dependencies):
                 self._low.add(key)
-        elif key in self._low:
+        elif self.is_low(key):
             self._low.discard(key)
             if (group := self._queued.get(key)) is not None:
                 since = _pop(self._backlog, group, key)
@@ -222,6 +221,7 @@ class WorkQueue(Generic[K]):
             return  # if its group changed meanwhile, two workers would process it
         group = self._queued[key] = self.group_of(key)
         ready = self._backlog if key in self._low else self._ready
+        self._low.discard(key)
         ready.setdefault(group, OrderedDict())[key] = self._clock()
         self.instrument.added()
         self._may_take.set()
@@ -363,10 +363,11 @@ class WorkQueue(Generic[K]):
         self._may_take.set()
 
     def _take_of(self, ready: _Groups[K], group: Hashable) -> K:
-        is_passed_over = ready is self._ready and bool(self._backlog)
-        self._since_backlog = self._since_backlog + 1 if is_passed_over else 0
         ready.move_to_end(group)
         key = next(iter(ready[group]))
+        if is_low := ready is self._backlog:
+            self._low.add(key)
+        self._since_backlog = 0 if is_low or not self._backlog else self._since_backlog + 1
         since = _pop(ready, group, key)
         del self._queued[key]
         now = self._clock()

@@ -245,9 +245,8 @@ class Store(Generic[T]):
     def add_handler(self, handler: Handler[T]) -> None:
         """Call `handler` for all stored objects and for every later change."""
         self._handlers.append(handler)
-        with low_priority():
-            for obj in list(self._objects.values()):
-                self._call(handler, None, obj)
+        for obj in list(self._objects.values()):
+            self._call(handler, None, obj)
 
     def apply(self, obj: T) -> None:
         key = self.codec.key(obj)
