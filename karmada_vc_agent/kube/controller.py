@@ -535,8 +535,8 @@ class ControllerSpec(Generic[K]):
 
     workers: keys worked on at once; slow ones do not count where the queue has `at_once`. switch:
     the name by which it is switched off; None = it always runs. by_cluster: whether the group of a
-    key is a virtual cluster. initial_delay_s, settles_s: how long the first keys wait, and all that
-    no change enqueues. resync_keys: all keys of some groups, for when nothing cached of them is
+    key is a virtual cluster. settles_s: how long keys wait that no change enqueues, the first
+    ones among them. resync_keys: all keys of some groups, for when nothing cached of them is
     valid any more. ready: what is waited for at the start. runs: what else runs for it, from before
     that; name -> coroutine.
     """
@@ -548,7 +548,6 @@ class ControllerSpec(Generic[K]):
     switch: str | None = None
     by_cluster: bool = True
     initial_keys: Callable[[], Iterable[K]] = tuple
-    initial_delay_s: float = 0.0
     settles_s: float = 0.0
     sources: tuple[Source[K], ...] = ()
     resync_keys: Callable[[Iterable[str]], Iterable[K]] = lambda _groups: ()
@@ -569,8 +568,6 @@ class Controller(Generic[K]):
         self.queue = spec.queue
         self.instrument = ControllerInstrument()
         self._logged = LogOnce(_log, KEYS_REMEMBERED)
-        self.succeeded = 0
-        """The number of keys that were reconciled without an error."""
         self.failed_by = ""
         """Why the last key was not, "" if it was; an outage is not logged for each key."""
 
@@ -578,10 +575,10 @@ class Controller(Generic[K]):
         for source in self.spec.sources:
             source.connect(self.queue)
 
+    @flows.low_priority()
     def enqueue_initial(self) -> None:
-        with flows.low_priority():
-            for key in self.spec.initial_keys():
-                self.queue.add_after(key, self.spec.initial_delay_s or self.spec.settles_s)
+        for key in self.spec.initial_keys():
+            self.queue.add_after(key, self.spec.settles_s)
 
     def resync(self, groups: Iterable[str]) -> None:
         for key in self.spec.resync_keys(groups):
@@ -643,7 +640,6 @@ class Controller(Generic[K]):
             self._back_off(key, error)
             return "panic"
         self._logged.ended(key)
-        self.succeeded += 1
         self.failed_by = ""
         if outcome is not None and outcome.after_s == math.inf:
             self.queue.rest(key, outcome.dependencies)

@@ -74,7 +74,8 @@ class Service:
             client.history.recovered.subscribe(self.retry_failed)
             client.history.settled.subscribe(self.retry_failed)
             # It was reset to an earlier state: enqueue all there is.
-            client.history.settled.subscribe(self._resync_all)
+            resync_all = low_priority()(lambda: self._resync(common.virtual_clusters))
+            client.history.settled.subscribe(resync_all)
         common.fence.offline.on_hub_answer = self.retry_failed
         common.clients.host.history.was_reset.subscribe(parts.works.host_reset)
         common.stores.claims.hold_changed.subscribe(self._hold_changed)
@@ -156,10 +157,6 @@ class Service:
     def _resync(self, virtual_clusters: Iterable[str]) -> None:
         for controller in self._controllers:
             controller.resync(virtual_clusters)
-
-    def _resync_all(self) -> None:
-        with low_priority():
-            self._resync(self._common.virtual_clusters)
 
     def _virtual_cluster_changed(
         self, old: VirtualCluster | None, new: VirtualCluster | None
