@@ -324,10 +324,7 @@ class WorkQueue(Generic[K]):
         return key in self._queued or key in self._working
 
     def _retries_of(self, key: K) -> TokenBucket:
-        group = self.group_of(key)
-        if group not in self._retries:
-            self._retries[group] = self._new_retries()
-        return self._retries[group]
+        return self._retries.setdefault(self.group_of(key), self._new_retries())
 
     async def take(self) -> K | None:
         """Wait for the next key, None once the queue is closed; `done` must follow."""
