@@ -23,7 +23,7 @@ from tests.fuzz.served_ways import _HUB, NEIGHBOUR, TENANT, Field, _furnish
 WORKS = 160
 BEGUN = 40
 """Writes of the backlog before something changes."""
-SOON = 40
+SOON = 64
 """Writes of the backlog between a change and its write: those that had begun, and its share."""
 SLOW_S = 29.0
 """A write may take almost as long as a request may."""
