@@ -111,10 +111,10 @@ async def _fresh(
 
 
 async def _verified(agent: AgentProcess, count: int) -> float:
-    """Wait until as many Works were reconciled as there are; return the age of the agent."""
+    """Wait until as many Works were reconciled without error as there are; return the age."""
     while True:
         metrics = await asyncio.to_thread(agent.metrics)
-        reconciled = _of_execution(metrics, "controller_runtime_reconcile_total")
+        reconciled = _of_execution(metrics, "controller_runtime_reconcile_total", '"success"')
         waiting = _of_execution(metrics, "workqueue_depth")
         if reconciled >= count and not waiting:
             return agent.age_s()
@@ -123,10 +123,12 @@ async def _verified(agent: AgentProcess, count: int) -> float:
         await asyncio.sleep(POLL_S)
 
 
-def _of_execution(metrics: dict[str, float], family: str) -> float:
-    """Return the sum of a metric over the controllers named execution."""
+def _of_execution(metrics: dict[str, float], family: str, label: str = "") -> float:
+    """Return the sum of a metric over the controllers named execution, and what has a label."""
     return sum(
-        value for name, value in metrics.items() if name.startswith(family) and '"execution' in name
+        value
+        for name, value in metrics.items()
+        if name.startswith(family) and '"execution' in name and label in name
     )
 
 

@@ -133,7 +133,6 @@ class ApiClient:
         self.is_reachable = True
         """Whether the last request got an answer."""
         self.answered_at: float | None = None
-        self.lost_at: float | None = None
         self.instrument = ClientInstrument()
         self.history = history or History(name)
         self.refusal: Callable[[str], errors.ForbiddenError | None] = lambda _path: None
@@ -432,7 +431,6 @@ class ApiClient:
         reason = errors.reason_of(error)
         is_answering = self.answered_at is not None and self.answered_at > started
         if not is_answering and not (is_begun and may_break):
-            self.lost_at = time.monotonic()
             self.is_reachable = False
             self.history.begin_outage(self.credentials.server, reason)
         is_connecting = isinstance(error, aiohttp.ConnectionTimeoutError)

@@ -96,6 +96,10 @@ HELD_CHECK_S = 0.05
 """How often groups that are held are checked: what they computed lately counts less and less."""
 
 
+LOW_EVERY = 8
+"""One key of so many is of the backlog while there is one: changes do not starve it."""
+
+
 @dataclass(slots=True)
 class ControllerInstrument:
     """Hooks for the metrics of a queue and of the reconciles of its keys; these do nothing.
@@ -111,12 +115,17 @@ class ControllerInstrument:
     ended: Callable[[str, float], None] = lambda _result, _took_s: None
 
 
+_Groups = OrderedDict[Hashable, OrderedDict[K, float]]
+"""Group -> its keys, with since when they wait; each in their order."""
+
+
 class WorkQueue(Generic[K]):
     """Keys waiting to be processed; one that is added meanwhile waits until that is done.
 
-    Groups alternate. A key that fails is retried when its group or one of its dependencies changes.
-    Meanwhile it backs off by itself, with the keys of its group that wait for the same dependency,
-    or not at all.
+    Groups alternate. What is enqueued with `flows.low_priority` is the backlog, retries included,
+    until it is done or a change enqueues it. A key that fails is retried when its group or one of
+    its dependencies changes. Meanwhile it backs off by itself, with the keys of its group that wait
+    for the same dependency, or not at all.
 
     base_delay_s, max_delay_s: the back-off of add_rate_limited, doubled by each failure.
     new_retries: creates the rate limit for retries of one group. at_once: how many keys of one
@@ -143,8 +152,11 @@ class WorkQueue(Generic[K]):
         self._loop_time = loop_time
         self._held_check: asyncio.TimerHandle | None = None
         self._clock = clock
-        self._ready: OrderedDict[Hashable, OrderedDict[K, float]] = OrderedDict()
-        self._queued: set[K] = set()
+        self._ready: _Groups[K] = OrderedDict()
+        self._backlog: _Groups[K] = OrderedDict()
+        self._since_backlog = 0
+        self._queued: dict[K, Hashable] = {}
+        self._low: set[K] = set()  # those of the backlog that are not queued
         self._working: dict[K, tuple[float, Hashable]] = {}
         self._working_of: Counter[Hashable] = Counter()
         self._again: set[K] = set()
@@ -165,22 +177,41 @@ class WorkQueue(Generic[K]):
         self._may_take.set()
 
     def __len__(self) -> int:
-        return sum(len(keys) for keys in self._ready.values())
+        return len(self._queued)
 
     def waiting(self) -> dict[Hashable, tuple[int, float]]:
         """Return, for each group, the number of ready keys and how many seconds the first waits."""
-        now = self._clock()
-        return {
-            group: (len(keys), now - next(iter(keys.values())))
-            for group, keys in self._ready.items()
-        }
+        now, waiting = self._clock(), dict[Hashable, tuple[int, float]]()
+        for group, keys in (*self._ready.items(), *self._backlog.items()):
+            count, longest_s = waiting.get(group, (0, 0.0))
+            waited_s = now - next(iter(keys.values()))
+            waiting[group] = count + len(keys), max(longest_s, waited_s)
+        return waiting
 
     def working_s(self) -> list[float]:
         now = self._clock()
         return [now - started for started, _ in self._working.values()]
 
     def add(self, key: K) -> None:
-        """Enqueue a key now; one that is queued already keeps its place."""
+        """Enqueue a key now; one that is queued already keeps its place, unless it is lifted."""
+        self.add_after(key, 0.0)
+
+    def is_low(self, key: K) -> bool:
+        """Return whether a key is of the backlog."""
+        return key in self._low or key in self._backlog.get(self._queued.get(key), ())
+
+    def _set_priority(self, key: K) -> None:
+        """Count a key among the backlog if it is new here, no longer if a change enqueues it."""
+        if flows.is_low_priority():
+            if not (self._is_pending(key) or key in self._due or key in self._dependencies):
+                self._low.add(key)
+        elif self.is_low(key):
+            self._low.discard(key)
+            if (group := self._queued.get(key)) is not None:
+                since = _pop(self._backlog, group, key)
+                self._ready.setdefault(group, OrderedDict())[key] = since
+
+    def _enqueue(self, key: K) -> None:
         if (timer := self._due.pop(key, None)) is not None:
             timer.cancel()
         if key in self._working:
@@ -188,23 +219,28 @@ class WorkQueue(Generic[K]):
             return
         if key in self._queued:
             return  # if its group changed meanwhile, two workers would process it
-        group = self.group_of(key)
-        self._queued.add(key)
-        self._ready.setdefault(group, OrderedDict())[key] = self._clock()
+        group = self._queued[key] = self.group_of(key)
+        ready = self._backlog if key in self._low else self._ready
+        self._low.discard(key)
+        ready.setdefault(group, OrderedDict())[key] = self._clock()
         self.instrument.added()
         self._may_take.set()
 
     def add_after(self, key: K, delay_s: float) -> None:
         """Enqueue a key after a delay; of several delays of one key the shortest counts."""
+        self._set_priority(key)
+        self._enqueue_after(key, delay_s)
+
+    def _enqueue_after(self, key: K, delay_s: float) -> None:
         if delay_s <= 0:
-            self.add(key)
+            self._enqueue(key)
             return
         loop = asyncio.get_running_loop()
         if (timer := self._due.get(key)) is not None:
             if timer.when() <= loop.time() + delay_s:
                 return
             timer.cancel()
-        self._due[key] = loop.call_later(delay_s, self.add, key)
+        self._due[key] = loop.call_later(delay_s, self._enqueue, key)
 
     def add_rate_limited(self, key: K) -> None:
         if key not in self._dependencies:
@@ -213,7 +249,7 @@ class WorkQueue(Generic[K]):
         self._failures[key] = failures + 1
         delay_s = min(self._max_delay_s, self._base_delay_s * 2 ** min(failures, 60))
         self.instrument.retried()
-        self.add_after(key, max(delay_s, self._retries_of(key).reserve()))
+        self._enqueue_after(key, max(delay_s, self._retries_of(key).reserve()))
 
     def wait_for(self, key: K, dependencies: Iterable[Hashable]) -> None:
         """Let a key wait for dependencies; keys of its group share the back-off of the first."""
@@ -256,7 +292,7 @@ class WorkQueue(Generic[K]):
             self._shared.leave(key, is_met=False)
             self._failures.pop(key, None)
             self._end_wait(key)
-            self.add(key)
+            self._enqueue(key)
 
     def _wait(self, key: K, dependencies: Iterable[Hashable]) -> None:
         self._end_wait(key)
@@ -282,24 +318,23 @@ class WorkQueue(Generic[K]):
             retries.give_back()
             return
         self.instrument.retried()
-        self.add_after(key, after_s)
+        self._enqueue_after(key, after_s)
 
     def _is_pending(self, key: K) -> bool:
         return key in self._queued or key in self._working
 
     def _retries_of(self, key: K) -> TokenBucket:
-        group = self.group_of(key)
-        if group not in self._retries:
-            self._retries[group] = self._new_retries()
-        return self._retries[group]
+        return self._retries.setdefault(self.group_of(key), self._new_retries())
 
     async def take(self) -> K | None:
         """Wait for the next key, None once the queue is closed; `done` must follow."""
         while not self._closed:
-            # The longest waiting group below its limit of workers.
-            group = next(filter(self._may_have_another, self._ready), None)
-            if group is not None:
-                return self._take_of(group)
+            is_due = self._since_backlog >= LOW_EVERY - 1
+            for ready in (self._backlog, self._ready) if is_due else (self._ready, self._backlog):
+                # The longest waiting group below its limit of workers.
+                group = next(filter(self._may_have_another, ready), None)
+                if group is not None:
+                    return self._take_of(ready, group)
             self._may_take.clear()
             await self._may_take.wait()
         return None
@@ -311,7 +346,7 @@ class WorkQueue(Generic[K]):
             return False
         if loop_time is None or not loop_time.is_over(group):
             return True
-        active = (other for other in (*self._ready, *self._working_of) if other != group)
+        active = {*self._ready, *self._backlog, *self._working_of} - {group}
         if all(map(loop_time.is_over, active)):
             return True
         loop_time.held(group)
@@ -324,14 +359,14 @@ class WorkQueue(Generic[K]):
         self._held_check = None
         self._may_take.set()
 
-    def _take_of(self, group: Hashable) -> K:
-        keys = self._ready[group]
-        key, since = keys.popitem(last=False)
-        self._queued.discard(key)
-        if keys:
-            self._ready.move_to_end(group)
-        else:
-            del self._ready[group]
+    def _take_of(self, ready: _Groups[K], group: Hashable) -> K:
+        ready.move_to_end(group)
+        key = next(iter(ready[group]))
+        if is_low := ready is self._backlog:
+            self._low.add(key)
+        self._since_backlog = 0 if is_low or not self._backlog else self._since_backlog + 1
+        since = _pop(ready, group, key)
+        del self._queued[key]
         now = self._clock()
         self._working[key] = (now, group)
         self._working_of[group] += 1
@@ -352,7 +387,16 @@ class WorkQueue(Generic[K]):
             self._may_take.set()  # its group may have had its maximum, another one was held
         if key in self._again:
             self._again.discard(key)
-            self.add(key)
+            self._enqueue(key)
+        elif key not in self._due and key not in self._dependencies:
+            self._low.discard(key)
+
+
+def _pop(groups: _Groups[K], group: Hashable, key: K) -> float:
+    since = groups[group].pop(key)
+    if not groups[group]:
+        del groups[group]
+    return since
 
 
 P = ParamSpec("P")
@@ -488,8 +532,8 @@ class ControllerSpec(Generic[K]):
 
     workers: keys worked on at once; slow ones do not count where the queue has `at_once`. switch:
     the name by which it is switched off; None = it always runs. by_cluster: whether the group of a
-    key is a virtual cluster. initial_delay_s, settles_s: how long the first keys wait, and all that
-    no change enqueues. resync_keys: all keys of some groups, for when nothing cached of them is
+    key is a virtual cluster. settles_s: how long keys wait that no change enqueues, the first
+    ones among them. resync_keys: all keys of some groups, for when nothing cached of them is
     valid any more. ready: what is waited for at the start. runs: what else runs for it, from before
     that; name -> coroutine.
     """
@@ -501,7 +545,6 @@ class ControllerSpec(Generic[K]):
     switch: str | None = None
     by_cluster: bool = True
     initial_keys: Callable[[], Iterable[K]] = tuple
-    initial_delay_s: float = 0.0
     settles_s: float = 0.0
     sources: tuple[Source[K], ...] = ()
     resync_keys: Callable[[Iterable[str]], Iterable[K]] = lambda _groups: ()
@@ -522,8 +565,6 @@ class Controller(Generic[K]):
         self.queue = spec.queue
         self.instrument = ControllerInstrument()
         self._logged = LogOnce(_log, KEYS_REMEMBERED)
-        self.succeeded = 0
-        """The number of keys that were reconciled without an error."""
         self.failed_by = ""
         """Why the last key was not, "" if it was; an outage is not logged for each key."""
 
@@ -531,9 +572,10 @@ class Controller(Generic[K]):
         for source in self.spec.sources:
             source.connect(self.queue)
 
+    @flows.low_priority()
     def enqueue_initial(self) -> None:
         for key in self.spec.initial_keys():
-            self.queue.add_after(key, self.spec.initial_delay_s or self.spec.settles_s)
+            self.queue.add_after(key, self.spec.settles_s)
 
     def resync(self, groups: Iterable[str]) -> None:
         for key in self.spec.resync_keys(groups):
@@ -595,7 +637,6 @@ class Controller(Generic[K]):
             self._back_off(key, error)
             return "panic"
         self._logged.ended(key)
-        self.succeeded += 1
         self.failed_by = ""
         if outcome is not None and outcome.after_s == math.inf:
             self.queue.rest(key, outcome.dependencies)

@@ -64,6 +64,24 @@ async def run(flow: Hashable, work: Callable[[], Awaitable[T]]) -> T:
         return await work()
 
 
+class _Enqueueing:
+    is_low = False
+
+
+@contextmanager
+def low_priority(*, is_low: bool = True) -> Iterator[None]:
+    """Enqueue behind what changes; in a block that does not wait, so no task inherits it."""
+    before, _Enqueueing.is_low = _Enqueueing.is_low, is_low
+    try:
+        yield
+    finally:
+        _Enqueueing.is_low = before
+
+
+def is_low_priority() -> bool:
+    return _Enqueueing.is_low
+
+
 class SharedLock(asyncio.Lock):
     """A lock of several flows, whose holder counts as the agent itself.
 

@@ -283,6 +283,9 @@ class Reflector(Generic[T]):
             is_back = True
             epoch = min(history.epoch, epoch + 1)  # this list is its first one after that
         version = page.resource_version
+        if self.is_direct and not history.first_version:
+            history.first_version = version
+        self.store.begun_at = history.first_version
         self.store.replace_all(page.items, version, page.unreadable, is_back=is_back)
         self._epoch = epoch
         self._listed(epoch)

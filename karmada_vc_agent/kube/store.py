@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from karmada_vc_agent.kube.codec import Codec, Key, Unreadable
 from karmada_vc_agent.kube.controller import Signal
-from karmada_vc_agent.kube.flows import LogOnce
+from karmada_vc_agent.kube.flows import LogOnce, low_priority
 from karmada_vc_agent.model.objects import Object
 
 _MOST_DIGITS = 20
@@ -62,6 +62,8 @@ class History:
         self.epoch = 0
         self.time_resets = 0
         self.server = server
+        self.first_version = ""
+        """Of the first list of all: what is of a later version changed since this process began."""
         self._listed_epochs: dict[object, int] = {}
         self._settled_at_epoch: int | None = None
         self._second_list: asyncio.TimerHandle | None = None
@@ -201,6 +203,7 @@ class Store(Generic[T]):
     Fed by a reflector, and by writers with the server's answers (`observe`); what is older than the
     stored object is dropped. An unreadable object is not a deleted one: its cached state stays.
 
+    begun_at: what the first list enqueues is a backlog, but for what changed since that version.
     on_replaced: called after each list, with whether the time of the server was reset.
     on_observed: called with what was stored although no watch has reported it.
     """
@@ -218,7 +221,7 @@ class Store(Generic[T]):
         self._deleted_uids: deque[str] = deque(maxlen=_DELETED_REMEMBERED)
         self._unreported: set[Key] = set()
         self._seeded: set[Key] = set()
-        self.listed_version = ""
+        self.listed_version = self.begun_at = ""
         self._faults = LogOnce(_log, _FAULTS_LOGGED)
         self.on_fault: Callable[[str], None] = lambda _: None
         self.on_replaced: Callable[[bool], None] = lambda _: None
@@ -319,7 +322,8 @@ class Store(Generic[T]):
                 continue
             self._seeded.add(key)
             self._put(key, None, obj)
-            self._notify(None, obj)
+            with low_priority():
+                self._notify(None, obj)
 
     def unseed(self, namespace: str, name: str) -> bool:
         """Remove an object that was seeded; return whether there was one."""
@@ -380,11 +384,13 @@ class Store(Generic[T]):
         for key, obj in listed.items():
             cached = self._objects.get(key)
             is_new = cached is None or self._version(cached) != self._version(obj)
-            if (is_back and is_new) or key in self._seeded:
-                self._put(key, cached, obj)
-                self._notify(cached, obj)
-            elif is_new or key in self._unreported:
-                self.apply(obj)
+            is_fresh = self.is_synced or is_lower(self.begun_at, self._version(obj))
+            with low_priority(is_low=not is_fresh):
+                if (is_back and is_new) or key in self._seeded:
+                    self._put(key, cached, obj)
+                    self._notify(cached, obj)
+                elif is_new or key in self._unreported:
+                    self.apply(obj)
         self.unreadable = {item.key: item.reason for item in unreadable}
         self._seeded.clear()
         self.is_synced = True

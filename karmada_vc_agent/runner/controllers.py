@@ -294,7 +294,7 @@ def orphans(parts: Parts) -> ControllerSpec[str]:
         controller.reconcile,
         by_cluster=False,
         initial_keys=lambda: (finalizing.ALL_CLUSTERS,),
-        initial_delay_s=finalizing.INITIAL_DELAY_S,
+        settles_s=finalizing.INITIAL_DELAY_S,
         sources=(
             Enqueues(common.signals.work.subscribe, finalizing.orphan_keys, settles_s),
             Enqueues(

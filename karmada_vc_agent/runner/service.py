@@ -7,7 +7,7 @@ from typing import Any
 
 from karmada_vc_agent.cluster.virtual_clusters import name_of_change
 from karmada_vc_agent.kube.controller import Controller
-from karmada_vc_agent.kube.flows import measure_with
+from karmada_vc_agent.kube.flows import low_priority, measure_with
 from karmada_vc_agent.kube.informers import not_listed_text, unlisted_paths, wait_all_synced
 from karmada_vc_agent.model.virtual_cluster import EXECUTION, VirtualCluster
 from karmada_vc_agent.runner.clients import warn_of_few_files
@@ -74,7 +74,8 @@ class Service:
             client.history.recovered.subscribe(self.retry_failed)
             client.history.settled.subscribe(self.retry_failed)
             # It was reset to an earlier state: enqueue all there is.
-            client.history.settled.subscribe(lambda: self._resync(common.virtual_clusters))
+            resync_all = low_priority()(lambda: self._resync(common.virtual_clusters))
+            client.history.settled.subscribe(resync_all)
         common.fence.offline.on_hub_answer = self.retry_failed
         common.clients.host.history.was_reset.subscribe(parts.works.host_reset)
         common.stores.claims.hold_changed.subscribe(self._hold_changed)
@@ -268,8 +269,9 @@ class Service:
         period_s, works = self._common.config.resync_period, self._parts.works
         while True:
             await asyncio.sleep(period_s)
-            for key in works.affected.of_clusters(self._common.virtual_clusters):
-                self._common.signals.work_due.emit(key)
+            with low_priority():
+                for key in works.affected.of_clusters(self._common.virtual_clusters):
+                    self._common.signals.work_due.emit(key)
 
     def _report_unserved(self, name: str) -> None:
         served = self._common.virtual_clusters.values()

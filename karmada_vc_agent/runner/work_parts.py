@@ -11,7 +11,7 @@ from karmada_vc_agent.interpretation.script_runner import ScriptRunner
 from karmada_vc_agent.kube.controller import WorkQueue
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.events import EventRecorder
-from karmada_vc_agent.kube.flows import FairSlots, TokenBucket
+from karmada_vc_agent.kube.flows import FairSlots, TokenBucket, low_priority
 from karmada_vc_agent.kube.https import WebhookClient
 from karmada_vc_agent.kube.informers import IDLE_S, InformerSet, WatchScope
 from karmada_vc_agent.kube.store import Store
@@ -84,7 +84,7 @@ class WorkParts:
             self.watches.works,
             self.bounds,
             common.held_changes,
-            self.status_queue.add,
+            self._report,
             common.clock.now,
             common.scopes,
             common.stores.kept.take_status,
@@ -157,6 +157,10 @@ class WorkParts:
             signals.admin_rules.emit,
             common.virtual_clusters,
         )
+
+    def _report(self, key: WorkKey) -> None:
+        with low_priority(is_low=self.queue.is_low(key)):
+            self.status_queue.add(key)
 
     def store_of(self, resource: Resource) -> Store[Object] | None:
         if resource.gvk == NAMESPACES.gvk:

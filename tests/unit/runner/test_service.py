@@ -107,6 +107,21 @@ async def test_everything_is_checked_once_a_rolled_back_server_is_trusted_again(
     assert await taken(quotas) == {"branch-a", "branch-b"}
 
 
+async def test_drift_is_repaired_before_what_a_resync_enqueues(served: World) -> None:
+    found, names = queue(served), [f"w{number}" for number in range(20)]
+    served.hub.seed(*(objects.work(objects.config_map(name), name=name) for name in names))
+    served.look()
+    for key in await taken(found):
+        await served.execution.reconcile(key)
+    served.look()
+    await taken(found)
+    served.host_client.history.settled.emit()
+    served.host.change("/api/v1/namespaces/edge-v-branch-a/configmaps/w9", data={})
+    served.look()
+    assert len(found) == 1 + len(names)
+    assert await found.take() == ("branch-a", "w9")
+
+
 async def test_failed_key_is_retried_once_a_rolled_back_server_is_trusted_again(
     served: World,
 ) -> None:
