@@ -31,8 +31,10 @@ def test_picture_has_its_age_on_the_hub_and_at_the_site(lab: Lab, hub_wire: Prox
     lab.add_node(group)  # the first status cannot tell when the hub was reached before it
     within(BACKED_OFF_S, _has_both_ages, lab, group.name)
     before = lab.cluster(group.name)["metadata"]["annotations"][OBSERVED_AT]
-    where = ("--karmada-kubeconfig", str(hub_wire.kubeconfig))
-    where += ("--kubeconfig", str(lab.host.kubeconfig))
+    where = (
+        *("--karmada-kubeconfig", str(hub_wire.kubeconfig)),
+        *("--kubeconfig", str(lab.host.kubeconfig)),
+    )
     within(BACKED_OFF_S, _shows_status, (group.name, *where), f"{group.name}   True    2/2")
 
     hub_wire.cut()

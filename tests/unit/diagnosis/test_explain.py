@@ -12,6 +12,7 @@ from karmada_vc_agent.diagnosis.explain import Explainer, target_of
 from karmada_vc_agent.diagnosis.faults import EXIT_CODES, FAULTS
 from karmada_vc_agent.diagnosis.hub_links import status_written
 from karmada_vc_agent.feature_list import CONFIG
+from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.vocabulary import HOLD_ANNOTATION, WORK_ANNOTATION
 from tests.fakes import objects
 from tests.unit.diagnosis import conftest as made
@@ -21,7 +22,7 @@ REFUSED = 'virtual cluster "branch-a" refused Deployment edge/web: NodeNameForbi
 WAITING = objects.condition("Dispatching", "False", "OutsideWindow", "Generation 2 waits")
 
 
-def unready(chain: Chain, pod: made.Object | None = None, *conditions: made.Object) -> None:
+def unready(chain: Chain, pod: Object | None = None, *conditions: Object) -> None:
     chain.host.seed(made.live(0, *conditions), *([pod] if pod else []))
 
 
@@ -57,7 +58,7 @@ def held(chain: Chain) -> None:
     chain.host.seed(objects.claimed(annotations={HOLD_ANNOTATION: "belt stopped"}))
 
 
-def renewed(seconds_ago: float) -> made.Object:
+def renewed(seconds_ago: float) -> Object:
     return made.lease(datetime.now(UTC) - timedelta(seconds=seconds_ago))
 
 
@@ -76,11 +77,11 @@ def with_condition(kind: str, status: str, reason: str) -> Callable[[Chain], obj
     return lambda chain: chain.hub.seed({**chain.hub.live(made.CLUSTER_PATH), **status_of})
 
 
-def failure(message: str) -> made.Object:
+def failure(message: str) -> Object:
     return objects.condition("ReplicaFailure", "True", "FailedCreate", message)
 
 
-def hub(*seeded: made.Object) -> Callable[[Chain], object]:
+def hub(*seeded: Object) -> Callable[[Chain], object]:
     return lambda chain: chain.hub.seed(*seeded)
 
 
@@ -146,7 +147,7 @@ async def test_fault_is_named_in_the_first_line(
     ("name", "node"),
     [("NoNodes", None), ("NodesNotReady", objects.node("a1", {"branch": "a"}, "False"))],
 )
-async def test_nodes_are_why_pods_do_not_run(chain: Chain, name: str, node: made.Object) -> None:
+async def test_nodes_are_why_pods_do_not_run(chain: Chain, name: str, node: Object | None) -> None:
     unready(chain, made.pod(unscheduled="0/1 nodes are available"))
     chain.host.remove(made.NODE_PATH)
     if node:
