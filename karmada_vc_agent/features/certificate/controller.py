@@ -121,6 +121,7 @@ class _Stored(NamedTuple):
     store: FileStore | SecretStore
     content: bytes
     user: str
+    chain: bytes
     certificate: certificates.Certificate
 
 
@@ -193,7 +194,7 @@ class CertificateController:
                 if not stored:
                     return []
             elif not stored or certificate.subject == stored[0].certificate.subject:
-                stored.append(_Stored(store, content, identity[0], certificate))
+                stored.append(_Stored(store, content, *identity, certificate))
         return stored
 
     def _identity_in(self, content: bytes) -> tuple[str, bytes] | None:
@@ -209,7 +210,9 @@ class CertificateController:
     # --- request ------------------------------------------------------------------------
 
     async def _send_request(self, stored: _Stored) -> Requeue:
-        key, request = certificates.new_request(stored.certificate.subject)
+        from karmada_vc_agent.kube.new_keys import renewal_request  # noqa: PLC0415 - 10 MB
+
+        key, request = renewal_request(stored.chain)
         stem = stored.user if _NAME.fullmatch(stored.user) else "karmada-vc-agent"
         name = f"{stem}-{random_suffix()}"
         extra = {"request": name, "ends": stored.certificate.not_after.isoformat()}

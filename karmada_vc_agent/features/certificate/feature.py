@@ -23,8 +23,7 @@ class CertificateFields(Fields, frozen=True):
 def _setup(parts: Parts) -> ControllerSpec[Any] | None:
     if CERT_ROTATION not in parts.common.switches:
         return None
-    # Key generation costs 8 MB of memory, and few agents need it.
-    from karmada_vc_agent.features.certificate import controller  # noqa: PLC0415
+    from karmada_vc_agent.features.certificate import controller  # noqa: PLC0415 - few need it
 
     own = parts.common.config.of(CertificateFields)
     return controller.setup(

@@ -7,7 +7,7 @@ from asyncio.sslproto import SSLProtocol
 
 import pytest
 
-from karmada_vc_agent.kube.certificates import serving_context
+from karmada_vc_agent.kube.new_keys import serving_context
 from karmada_vc_agent.kube.transport import TLS_BUFFER_BYTES, limit_tls_buffers
 
 CONNECTIONS = 20
