@@ -174,9 +174,9 @@ class _SharedBuffer(SSLProtocol):
     """Has the read buffer of its thread: a loop receives into it, and at once takes all of it."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        self.max_size = 0  # no buffer of its own
+        vars(self)["max_size"] = 0  # no buffer of its own
         super().__init__(*args, **options)
-        del self.max_size
+        del vars(self)["max_size"]
         if len(getattr(_buffers, "view", b"")) != self.max_size:
             _buffers.view = memoryview(bytearray(self.max_size))
         self._ssl_buffer, self._ssl_buffer_view = _buffers.view.obj, _buffers.view
