@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.fakes.authority import Authority, kubeconfig
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS, THEIRS = 145, 190
+OURS, THEIRS = 145, 185
 """The most modules that `run` loads of the agent, and of libraries."""
 HEAVY = (
     "cryptography",
