@@ -258,8 +258,7 @@ def metrics_tls(directory: str, tasks: AsyncExitStack) -> ssl.SSLContext:
         else:
             tasks.callback(asyncio.create_task(certificate.run()).cancel)
             return certificate.context
-    # Key generation costs 8 MB of memory, and few agents need it.
-    from karmada_vc_agent.kube.certificates import serving_context  # noqa: PLC0415
+    from karmada_vc_agent.kube.new_keys import serving_context  # noqa: PLC0415 - 10 MB
 
     return serving_context()
 

@@ -237,6 +237,8 @@ class ClusterStatusController:
     on_ready: Callable[[str], None]
     on_synced: Callable[[str, float, Object, int | None], None]
     clock: Clock
+    _digest: tuple[object, str] = field(init=False, default=(None, ""))
+    """The apiEnablements that were compared last, which Clusters share, and their digest."""
 
     async def reconcile(self, name: str) -> Requeue | None:
         vc, cluster = self.virtual_clusters.get(name), self.clusters.ours(name)
@@ -301,7 +303,9 @@ class ClusterStatusController:
         live = cluster.get("status") or {}
         compared = status
         if isinstance(status.get("apiEnablements"), list):
-            compared = {**status, "apiEnablements": digest(status["apiEnablements"])}
+            if self._digest[0] is not status["apiEnablements"]:
+                self._digest = (status["apiEnablements"], digest(status["apiEnablements"]))
+            compared = {**status, "apiEnablements": self._digest[1]}
         patch = merge_patch(live, compared)
         if not patch:
             return

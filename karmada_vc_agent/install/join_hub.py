@@ -37,8 +37,8 @@ from karmada_vc_agent.install.host_rights import (
     remove_object,
 )
 from karmada_vc_agent.kube.certificates import (
+    COMMON_NAME,
     SIGNING_REQUESTS_PATH,
-    new_request,
     read_certificate,
     request_refusal,
     signing_request,
@@ -55,6 +55,7 @@ from karmada_vc_agent.kube.errors import (
 )
 from karmada_vc_agent.kube.flows import retry_on
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig, read_server, server_credentials
+from karmada_vc_agent.kube.new_keys import new_request
 from karmada_vc_agent.kube.transport import Credentials, make_ssl_context
 from karmada_vc_agent.model import versions
 from karmada_vc_agent.model.objects import Object, annotations_of, dig
@@ -129,10 +130,10 @@ def is_valid_for(kubeconfig: str, cluster: Object, common_name: str) -> bool:
         certificate = read_certificate(base64.b64decode(data))
     except (yaml.YAMLError, TypeError, ValueError):
         return False
-    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return (
         dig(content, "clusters", 0, "cluster") == cluster
-        and [name.value for name in names] == [common_name]
+        and [text for oid, text in certificate.subject if oid == COMMON_NAME]
+        == [common_name.encode()]
         and certificate.remaining(datetime.now(UTC)) > RENEW_BELOW
     )
 

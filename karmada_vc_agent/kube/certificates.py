@@ -1,15 +1,9 @@
-"""Certificates: client certificates by request, and a self-signed one to serve."""
+"""What is read of certificates, and requests for client certificates; keys are in new_keys.py."""
 
 import base64
-import ssl
-import tempfile
+import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from datetime import datetime
 
 from karmada_vc_agent.model.objects import Object, dig
 
@@ -19,11 +13,19 @@ SHORTEST_LIFETIME_S = 600
 """The API server rejects shorter ones."""
 
 
+_PEM = re.compile(rb"-----BEGIN CERTIFICATE-----([^-]+)-----END CERTIFICATE-----")
+_VERSION, _UTC_TIME = 0xA0, 0x17
+COMMON_NAME, ORGANIZATION = b"\x55\x04\x03", b"\x55\x04\x0a"
+
+
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The parts of a certificate that its renewal needs; the times are those of the chain."""
+    """The parts of a certificate that its renewal needs; the times are those of the chain.
 
-    subject: x509.Name
+    subject: each attribute's OID in DER, and its value.
+    """
+
+    subject: tuple[tuple[bytes, bytes], ...]
     not_before: datetime
     not_after: datetime
 
@@ -37,25 +39,50 @@ class Certificate:
 
 
 def read_certificate(chain: bytes) -> Certificate:
-    """Return the first certificate of a PEM chain. Raises ValueError."""
-    certificates = x509.load_pem_x509_certificates(chain)
-    return Certificate(
-        certificates[0].subject,
-        max(each.not_valid_before_utc for each in certificates),
-        min(each.not_valid_after_utc for each in certificates),
-    )
+    """Return the first certificate of a PEM chain. Raises ValueError.
+
+    Read here: the library of new_keys.py takes 10 MB of memory.
+    """
+    try:
+        read = [_read(base64.b64decode(each)) for each in _PEM.findall(chain)]
+        return Certificate(
+            read[0].subject,
+            max(each.not_before for each in read),
+            min(each.not_after for each in read),
+        )
+    except IndexError as error:
+        raise ValueError("no certificate, or one that is cut off") from error
 
 
-def new_request(subject: x509.Name) -> tuple[bytes, bytes]:
-    """Return a new EC key and a signing request for a subject, both in PEM."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    request = x509.CertificateSigningRequestBuilder(subject).sign(key, hashes.SHA256())
-    return _pem(key), request.public_bytes(serialization.Encoding.PEM)
+def _read(der: bytes) -> Certificate:
+    ((_, certificate),) = _elements(der)
+    parts = _elements(_elements(certificate)[0][1])
+    _, _, _, (_, validity), (_, subject) = parts[parts[0][0] == _VERSION :][:5]
+    not_before, not_after = (_time(*each) for each in _elements(validity))
+    named = (_elements(each) for _, names in _elements(subject) for _, each in _elements(names))
+    return Certificate(tuple((oid, text) for (_, oid), (_, text) in named), not_before, not_after)
 
 
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    plain = serialization.NoEncryption()
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+def _elements(der: bytes) -> list[tuple[int, bytes]]:
+    """Return tag and content of each element. Raises ValueError, IndexError if one is cut off."""
+    elements = []
+    while der:
+        tag, size, start = der[0], der[1], 2
+        if size > 0x80:
+            start += size - 0x80
+            size = int.from_bytes(der[2:start], "big")
+        if len(der) < start + size:
+            raise ValueError("a certificate is cut off")
+        elements.append((tag, der[start : start + size]))
+        der = der[start + size :]
+    return elements
+
+
+def _time(tag: int, text: bytes) -> datetime:
+    digits = text.decode()
+    if tag == _UTC_TIME:
+        digits = ("20" if digits < "50" else "19") + digits
+    return datetime.fromisoformat(f"{digits[:8]}T{digits[8:]}")
 
 
 def signing_request(name: str, request: bytes, lifetime_s: float) -> Object:
@@ -79,38 +106,3 @@ def request_refusal(request: Object) -> str:
         if condition["type"] in ("Denied", "Failed"):
             return f"{condition['type']}: {condition.get('message') or condition.get('reason')}"
     return ""
-
-
-SERVING_NAME = "karmada-vc-agent"
-_LASTS = timedelta(days=3650)
-_CLOCK_SKEW = timedelta(hours=1)
-
-
-def serving_context() -> ssl.SSLContext:
-    """Return a TLS server context with a new key that is stored nowhere else."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # Readable by its owner only; ssl needs a file.
-    with tempfile.NamedTemporaryFile(prefix=SERVING_NAME) as file:
-        file.write(_self_signed())
-        file.flush()
-        context.load_cert_chain(file.name)
-    return context
-
-
-def _self_signed() -> bytes:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, SERVING_NAME)])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _CLOCK_SKEW)
-        .not_valid_after(now + _LASTS)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(SERVING_NAME)]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    return _pem(key) + certificate.public_bytes(serialization.Encoding.PEM)

@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from karmada_vc_agent.kube.certificates import read_certificate
 from karmada_vc_agent.model.objects import timestamp
 from karmada_vc_agent.model.user_text import one_line
 
@@ -192,9 +193,6 @@ class ExecUser:
         """Return when the certificate ends; without one, never. Raises PluginError."""
         if self.certificate is None:
             return float("inf")
-        # Reading certificates costs memory, and few plugins give any.
-        from karmada_vc_agent.kube.certificates import read_certificate  # noqa: PLC0415
-
         try:
             end = read_certificate(self.certificate[0]).not_after
         except ValueError as error:

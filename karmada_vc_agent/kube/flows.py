@@ -368,7 +368,7 @@ class LogOnce:
 
     def ended(self, about: Hashable = "") -> bool:
         """Log whatever is said next: the state is over; return whether it had been logged."""
-        return self._said.pop(about, None) is not None
+        return about in self._said and bool(self._said.pop(about))
 
 
 def in_daemon_thread(function: Callable[[], T], name: str) -> Future[T]:

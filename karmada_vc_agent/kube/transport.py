@@ -5,6 +5,8 @@ import os
 import socket
 import ssl
 import tempfile
+import threading
+from asyncio import sslproto
 from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import Future
@@ -126,7 +128,7 @@ class Resolver(AbstractResolver):
 
 KEPT_OPEN_S = 75.0
 TLS_BUFFER_BYTES = 64 * 1024
-"""The read buffer of each TLS connection, all of it memory; asyncio's own has 256 KB."""
+"""The read buffer of TLS connections; asyncio has one of 256 KB for each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +167,25 @@ class ClientInstrument:
         """Record the objects of one reflector that cannot be read now, and why."""
 
 
+_buffers = threading.local()
+
+
+class _SharedBuffer(SSLProtocol):
+    """Has the read buffer of its thread: a loop receives into it, and at once takes all of it."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        vars(self)["max_size"] = 0  # no buffer of its own
+        super().__init__(*args, **options)
+        del vars(self)["max_size"]
+        if len(getattr(_buffers, "view", b"")) != self.max_size:
+            _buffers.view = memoryview(bytearray(self.max_size))
+        self._ssl_buffer, self._ssl_buffer_view = _buffers.view.obj, _buffers.view
+
+
 def limit_tls_buffers(size: int = TLS_BUFFER_BYTES) -> None:
-    """Have the TLS connections of this process keep small buffers, in bytes, from now on."""
+    """Have the TLS connections of a thread share one buffer, in bytes, from now on."""
     SSLProtocol.max_size = size
+    sslproto.SSLProtocol = _SharedBuffer  # type: ignore[misc]
 
 
 def new_session(

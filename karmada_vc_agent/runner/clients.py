@@ -6,11 +6,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 from karmada_vc_agent.config.loading import THIN_LINK
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube import flows
+from karmada_vc_agent.kube.certificates import (
+    COMMON_NAME,
+    ORGANIZATION,
+    Certificate,
+    read_certificate,
+)
 from karmada_vc_agent.kube.client import LIST_CONNECTIONS, ApiClient
 from karmada_vc_agent.kube.errors import Need
 from karmada_vc_agent.kube.events import EVENTS_QPS
@@ -18,10 +23,6 @@ from karmada_vc_agent.kube.https import WEBHOOK_CONNECTIONS
 from karmada_vc_agent.kube.store import History
 from karmada_vc_agent.kube.transport import Credentials, Timeouts
 from karmada_vc_agent.model.vocabulary import AGENTS_GROUP, USER_PREFIX
-
-if TYPE_CHECKING:
-    from karmada_vc_agent.kube.certificates import Certificate
-
 
 _log = logging.getLogger(__name__)
 
@@ -153,8 +154,8 @@ def is_agents_own(chain: bytes | None, agent: str) -> bool:
     certificate = _read(chain)
     if certificate is None:
         return False
-    names = [(each.rfc4514_attribute_name, each.value) for each in certificate.subject]
-    return sorted(names) == [("CN", USER_PREFIX + agent), ("O", AGENTS_GROUP)]
+    own = [(COMMON_NAME, USER_PREFIX + agent), (ORGANIZATION, AGENTS_GROUP)]
+    return sorted(certificate.subject) == [(oid, name.encode()) for oid, name in own]
 
 
 @dataclass(eq=False)
@@ -186,12 +187,9 @@ class HubCertificate:
 
 
 @lru_cache(maxsize=2)
-def _read(chain: bytes | None) -> "Certificate | None":
+def _read(chain: bytes | None) -> Certificate | None:
     if not chain:
         return None
-    # What reads certificates costs 8 MB: an agent with a token does without.
-    from karmada_vc_agent.kube.certificates import read_certificate  # noqa: PLC0415
-
     try:
         return read_certificate(chain)
     except ValueError:

@@ -375,11 +375,12 @@ class Conditions:
     def of(self, vc: VirtualCluster, live: Object) -> list[Condition]:
         """Return the conditions of a virtual cluster. live: the status to compare with."""
         conditions = []
+        current = {each.get("type"): each for each in reversed(live.get("conditions") or ())}
         for spec, shown in self._shown.items():
             condition = spec.evaluate(self._parts, vc)
             if condition is None:
                 continue
-            before = spec.type.find(live.get("conditions"))
+            before = current.get(spec.type.name)
             is_idle = shown is Shown.UNLESS_IDLE and condition["reason"] == spec.type.idle
             if not is_idle or before is not None:
                 conditions.append(condition)

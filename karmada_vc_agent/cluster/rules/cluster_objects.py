@@ -12,7 +12,7 @@ from karmada_vc_agent.cluster.rules.conditions import (
     ConditionType,
     Shown,
     count_nodes,
-    set_condition,
+    set_conditions,
 )
 from karmada_vc_agent.model import quantity, vocabulary
 from karmada_vc_agent.model.core import Node, Pod
@@ -244,9 +244,7 @@ def with_conditions(
 ) -> Object:
     """Return the status with only these conditions changed, as when the host is offline."""
     status = live_status or {}
-    merged = status.get("conditions")
-    for condition in conditions:
-        merged = set_condition(merged, condition, now)
+    merged = set_conditions(status.get("conditions"), conditions, now)
     return {**status, "conditions": merged} if merged else dict(status)
 
 

@@ -83,14 +83,26 @@ def set_condition(
     conditions: Sequence[Condition] | None, condition: Condition, now: str
 ) -> list[Condition]:
     """Return the list with this condition replaced, or appended if it is new; now: RFC 3339."""
-    current = find_condition(conditions, condition["type"])
-    since = now
-    if current is not None and current.get("status") == condition["status"]:
-        since = current.get("lastTransitionTime", now)
-    updated: Condition = {**condition, "lastTransitionTime": since}
-    if current is None:
-        return [*(conditions or ()), updated]
-    return [updated if other is current else other for other in conditions or ()]
+    return set_conditions(conditions, (condition,), now)
+
+
+def set_conditions(
+    conditions: Sequence[Condition] | None, changed: Iterable[Condition], now: str
+) -> list[Condition]:
+    """Return the list with each of these conditions set as by `set_condition`."""
+    merged = list(conditions or ())
+    places = {merged[place].get("type"): place for place in reversed(range(len(merged)))}
+    for condition in changed:
+        place = places.get(condition["type"])
+        if place is None:
+            places[condition["type"]] = len(merged)
+            merged.append({**condition, "lastTransitionTime": now})
+            continue
+        before, since = merged[place], now
+        if before.get("status") == condition["status"]:
+            since = before.get("lastTransitionTime", now)
+        merged[place] = {**condition, "lastTransitionTime": since}
+    return merged
 
 
 READY = ConditionType(

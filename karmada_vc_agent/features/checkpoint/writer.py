@@ -46,7 +46,7 @@ class Outdated:
         return frozenset(self._state.values(_PREFIX))
 
     def has(self, cluster: str) -> bool:
-        return not self.names().isdisjoint((cluster, EVERYTHING))
+        return any(self._state.value(_PREFIX + name) for name in (cluster, EVERYTHING))
 
     async def note(self, cluster: str) -> None:
         """Have the next start refuse a virtual cluster. Raises KubeError."""

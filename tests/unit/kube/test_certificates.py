@@ -1,6 +1,11 @@
 """Certificates: how long they live, and for how long new ones are asked for."""
 
-from datetime import datetime, timedelta
+import base64
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 
 from karmada_vc_agent.kube.certificates import read_certificate, signing_request
 from tests.fakes.authority import START, Authority
@@ -21,3 +26,26 @@ def test_chain_lives_as_long_as_its_shortest_certificate() -> None:
     found = read_certificate(long + short)
     assert (found.not_before, found.not_after) == (later, later + timedelta(days=2))
     assert found.remaining(datetime.fromisoformat("2026-01-03T00:00:00+00:00")) == 0.5
+
+
+def test_certificate_is_read_as_the_library_reads_it() -> None:
+    # Times from 2050 on have another form.
+    authority = Authority()
+    for start in (START, datetime(2049, 12, 31, tzinfo=UTC), datetime(2050, 1, 1, tzinfo=UTC)):
+        chain, _ = authority.pair(start=start, lifetime=timedelta(days=400))
+        theirs = x509.load_pem_x509_certificate(chain)
+        ours = read_certificate(chain)
+        assert ours.not_before == theirs.not_valid_before_utc
+        assert ours.not_after == theirs.not_valid_after_utc
+        assert [text.decode() for _, text in ours.subject] == [
+            each.value for each in theirs.subject
+        ]
+
+
+def test_certificate_that_is_cut_off_is_refused() -> None:
+    chain, _ = Authority().pair()
+    der = x509.load_pem_x509_certificate(chain).public_bytes(serialization.Encoding.DER)
+    for size in range(len(der)):
+        pem = base64.b64encode(der[:size])
+        with pytest.raises(ValueError, match=r"cut off|unpack|padding|time"):
+            read_certificate(b"-----BEGIN CERTIFICATE-----%s-----END CERTIFICATE-----" % pem)

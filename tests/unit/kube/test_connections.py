@@ -1,26 +1,41 @@
 """Connections: what each of them costs."""
 
 import asyncio
+import random
 import ssl
 import tracemalloc
+from asyncio import sslproto
 from asyncio.sslproto import SSLProtocol
 
 import pytest
 
-from karmada_vc_agent.kube.certificates import serving_context
-from karmada_vc_agent.kube.transport import TLS_BUFFER_BYTES, limit_tls_buffers
+from karmada_vc_agent.kube.new_keys import serving_context
+from karmada_vc_agent.kube.transport import limit_tls_buffers
 
 CONNECTIONS = 20
+CONNECTION_BYTES = 16 * 1024
 
 
-async def test_tls_connection_takes_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A watch each for namespaces and Works: a hundred of them are nothing special."""
+@pytest.fixture(autouse=True)
+def _limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SSLProtocol, "max_size", SSLProtocol.max_size)
+    monkeypatch.setattr(sslproto, "SSLProtocol", SSLProtocol)
     limit_tls_buffers()
-    server = await asyncio.start_server(_until_closed, "127.0.0.1", 0, ssl=serving_context())
-    port = server.sockets[0].getsockname()[1]
+
+
+def trusting_context() -> ssl.SSLContext:
     trusting = ssl.create_default_context()
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    return trusting
+
+
+async def test_tls_connection_takes_little_memory() -> None:
+    """A watch each for namespaces and Works: a hundred of them are nothing special."""
+    server = await asyncio.start_server(_until_closed, "127.0.0.1", 0, ssl=serving_context())
+    port = server.sockets[0].getsockname()[1]
+    trusting = trusting_context()
+    _, first = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
+    first.close()
     tracemalloc.start()
     opened = [
         await asyncio.open_connection("127.0.0.1", port, ssl=trusting) for _ in range(CONNECTIONS)
@@ -31,7 +46,29 @@ async def test_tls_connection_takes_little_memory(monkeypatch: pytest.MonkeyPatc
         writer.close()
         await writer.wait_closed()
     server.close()
-    assert taken / (2 * CONNECTIONS) < TLS_BUFFER_BYTES + 32 * 1024
+    assert taken / (2 * CONNECTIONS) < CONNECTION_BYTES
+
+
+async def test_connections_that_share_a_buffer_receive_what_was_sent_to_them() -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while content := await reader.read(2**20):
+            writer.write(content)
+            await writer.drain()
+        writer.close()
+
+    async def exchange(number: int) -> None:
+        rng = random.Random(number)  # noqa: S311 - the same each time
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
+        for _ in range(20):
+            sent = rng.randbytes(rng.randrange(1, 200_000))
+            writer.write(sent)
+            assert await reader.readexactly(len(sent)) == sent
+        writer.close()
+        await writer.wait_closed()
+
+    async with await asyncio.start_server(echo, "127.0.0.1", 0, ssl=serving_context()) as server:
+        port, trusting = server.sockets[0].getsockname()[1], trusting_context()
+        await asyncio.gather(*map(exchange, range(10)))
 
 
 async def _until_closed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

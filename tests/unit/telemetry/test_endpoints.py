@@ -11,8 +11,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from karmada_vc_agent.kube.certificates import serving_context
 from karmada_vc_agent.kube.flows import ENDPOINT_CONNECTIONS as MOST
+from karmada_vc_agent.kube.new_keys import serving_context
 from karmada_vc_agent.telemetry import endpoints
 from karmada_vc_agent.telemetry.endpoints import health_routes, is_local, metrics_routes, serve
 from tests.fakes.bursts import burst, still_open

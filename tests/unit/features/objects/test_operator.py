@@ -17,7 +17,7 @@ from karmada_vc_agent.features.objects.definitions import PATH, finalizer
 from karmada_vc_agent.features.objects.operator import (
     Operator,
 )
-from karmada_vc_agent.kube.certificates import serving_context
+from karmada_vc_agent.kube.new_keys import serving_context
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import FakeApiServer

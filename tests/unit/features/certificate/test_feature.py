@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from karmada_vc_agent.cluster.lease import AgentCondition
-from karmada_vc_agent.features.certificate.controller import (
+from karmada_vc_agent.features.certificate.feature import (
     POLL,
     POLLS,
     CertificateController,
