@@ -34,8 +34,14 @@ import orjson
 from karmada_vc_agent.kube import errors
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.flows import MET_ANOTHER
-from karmada_vc_agent.model.objects import Object, is_map_of_texts, maps_at
-from karmada_vc_agent.model.vocabulary import AGENT_LABEL, CHECKPOINT_SECRETS, secret_names
+from karmada_vc_agent.model.objects import Object, annotations_of, is_map_of_texts, maps_at
+from karmada_vc_agent.model.vocabulary import (
+    AGENT_LABEL,
+    CHECKPOINT_SECRETS,
+    HUB_CONTACT_ANNOTATION,
+    OBSERVED_AT_ANNOTATION,
+    secret_names,
+)
 
 
 class Reason(StrEnum):
@@ -156,6 +162,7 @@ _METADATA = (
     "finalizers",
     "ownerReferences",
 )
+_AGES = frozenset((OBSERVED_AT_ANNOTATION, HUB_CONTACT_ANNOTATION))
 _CONTENT = ("apiVersion", "kind", "spec", "target", "customizations", "webhooks")
 """Fields of Works, Clusters, customizations and webhook configurations that a client wrote."""
 
@@ -175,6 +182,7 @@ def encoded(obj: Object) -> bytes | None:
         return None
     left = {key: obj[key] for key in _CONTENT if key in obj}
     left["metadata"] = {key: metadata[key] for key in _METADATA if key in metadata}
+    left["metadata"] |= _without_ages(obj)
     if dispatched := _dispatched(obj):
         left["status"] = {"conditions": [dispatched]}
     try:
@@ -184,9 +192,17 @@ def encoded(obj: Object) -> bytes | None:
     return content if len(content) <= LARGEST_OBJECT else None
 
 
+def _without_ages(obj: Object) -> Object:
+    """Return the annotations of a Cluster without those that change with its status, if any."""
+    annotations = annotations_of(obj)
+    if _AGES.isdisjoint(annotations):
+        return {}
+    return {"annotations": {k: text for k, text in annotations.items() if k not in _AGES}}
+
+
 def mark(obj: Object) -> int:
     """Return a number, by `metadata.generation`, that changes with what is saved of an object."""
-    metadata = obj["metadata"]
+    metadata = obj["metadata"] | _without_ages(obj)
     if metadata.get("deletionTimestamp"):
         return 0
     parts = [str(metadata.get(key)) for key in ("uid", "generation")]

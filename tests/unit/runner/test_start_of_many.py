@@ -44,7 +44,7 @@ MOST: Mapping[str, Mapping[str, int]] = {
         "PATCH configmaps": 20,
         "GET secrets": 64,
         "POST secrets": 32,
-        "PATCH secrets": 2 * N,
+        "PATCH secrets": 40,
         "PATCH nodes": 0,
     },
 }
