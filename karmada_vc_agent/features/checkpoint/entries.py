@@ -182,7 +182,8 @@ def encoded(obj: Object) -> bytes | None:
         return None
     left = {key: obj[key] for key in _CONTENT if key in obj}
     left["metadata"] = {key: metadata[key] for key in _METADATA if key in metadata}
-    left["metadata"] |= _without_ages(obj)
+    if "annotations" in metadata:
+        left["metadata"]["annotations"] = _annotations(obj)
     if dispatched := _dispatched(obj):
         left["status"] = {"conditions": [dispatched]}
     try:
@@ -192,21 +193,22 @@ def encoded(obj: Object) -> bytes | None:
     return content if len(content) <= LARGEST_OBJECT else None
 
 
-def _without_ages(obj: Object) -> Object:
-    """Return the annotations of a Cluster without those that change with its status, if any."""
+def _annotations(obj: Object) -> Mapping[str, str]:
+    """Return the annotations without those that change with each status of a Cluster."""
     annotations = annotations_of(obj)
     if _AGES.isdisjoint(annotations):
-        return {}
-    return {"annotations": {k: text for k, text in annotations.items() if k not in _AGES}}
+        return annotations
+    return {key: text for key, text in annotations.items() if key not in _AGES}
 
 
 def mark(obj: Object) -> int:
     """Return a number, by `metadata.generation`, that changes with what is saved of an object."""
-    metadata = obj["metadata"] | _without_ages(obj)
+    metadata = obj["metadata"]
     if metadata.get("deletionTimestamp"):
         return 0
     parts = [str(metadata.get(key)) for key in ("uid", "generation")]
-    parts += [str(metadata.get(key) or "") for key in ("labels", "annotations", "finalizers")]
+    kept = (metadata.get("labels"), _annotations(obj), metadata.get("finalizers"))
+    parts += [str(value or "") for value in kept]
     parts.append(str(_dispatched(obj) is not None))
     return zlib.crc32("\n".join(parts).encode("utf-8", "surrogatepass")) or 1
 

@@ -342,8 +342,7 @@ class CheckpointWriter:
 
         Each alone if that fails, so that one keeps no other from it. Raises UnreachableError.
         """
-        small = [n for n in names if len(self.works.of(n)) <= entries.WORKS_A_PART]
-        together = [name for name in small if name not in self._failures]
+        together = [n for n in names if n not in self._failures and self._has_one_part(n)]
         together = together if len(together) > 1 else []
         try:
             async with self._lock:
@@ -355,6 +354,11 @@ class CheckpointWriter:
         for name in names:
             if name not in together:
                 await self._try(name, partial(self._write_clusters, name))
+
+    def _has_one_part(self, name: str) -> bool:
+        book = self._books.get(name)
+        parts = book.parts if book is not None else entries.parts_for(len(self.works.of(name)))
+        return parts == 1
 
     async def _write_clusters(self, *names: str) -> None:
         """Write virtual clusters of one Secret, all that is in it at last. Raises KubeError."""

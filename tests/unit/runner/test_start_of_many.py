@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.feature_list import CONFIG
-from karmada_vc_agent.kube.discovery import SELF_ACCESS_REVIEWS_PATH
+from karmada_vc_agent.kube.discovery import SELF_ACCESS_REVIEWS_PATH, SELF_RULES_REVIEWS_PATH
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object, dig
@@ -20,7 +20,6 @@ from tests.fuzz.served_ways import _HUB
 
 NAMES = [f"branch-{number:03}" for number in range(100)]
 N = len(NAMES)
-RULES_REVIEWS_PATH = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 TAKEN_AFTER_S = 0.02
 """Karmada adds its finalizer to a new Cluster, and makes its execution namespace."""
 SETTLED_S = 15.0
@@ -82,7 +81,7 @@ def _furnish(hub: FakeApiServer, host: FakeApiServer) -> None:
         "resourceNames": NAMES,
     }
     rules, allowed = {"resourceRules": [rule]}, {"allowed": True}
-    hub.answer(written({"status": rules}), 201, path=RULES_REVIEWS_PATH)
+    hub.answer(written({"status": rules}), 201, path=SELF_RULES_REVIEWS_PATH)
     for server in (hub, host):
         review = written({"status": allowed})
         server.answer(review, 201, path=SELF_ACCESS_REVIEWS_PATH, times=10 * N)
