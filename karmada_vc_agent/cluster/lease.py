@@ -206,19 +206,17 @@ class ClusterLeaseController:
         self.lead.observe_holder(annotations_of(lease).get(vocabulary.LEASE_HOLDER_ANNOTATION))
         if not self.lead.may_report():
             return requeue
-        written = lease if is_new else await self._renew(name, self._renewed(lease, cluster))
-        self._leases[name] = written
-        self._written[name] = (written, self.hub.history.epoch)
-        self.on_renewed(name)
-        return Requeue(requeue.after_s * random.uniform(1, 1 + JITTER))  # noqa: S311 - jitter
-
-    async def _renew(self, name: str, renewed: Object) -> Object:
+        renewed = self._renewed(lease, cluster)
+        path = f"{LEASES_PATH}/{name}"
         try:
-            answer = await self.hub.replace(f"{LEASES_PATH}/{name}", renewed, is_terse=True)
+            answer = lease if is_new else await self.hub.replace(path, renewed, is_terse=True)
         except (ConflictError, NotFoundError) as error:
             self._leases.pop(name, None)
             raise NotReadyError(str(error)) from error  # the next attempt reads or creates it
-        return {**renewed, "metadata": answer["metadata"]}
+        self._leases[name] = written = {**renewed, "metadata": answer["metadata"]}
+        self._written[name] = (written, self.hub.history.epoch)
+        self.on_renewed(name)
+        return Requeue(requeue.after_s * random.uniform(1, 1 + JITTER))  # noqa: S311 - jitter
 
     async def _give_up(self, name: str, lease: Object) -> None:
         """Remove our annotation from the Lease of a Cluster of others: `leave` waits for it."""

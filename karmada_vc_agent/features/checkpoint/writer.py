@@ -33,6 +33,7 @@ from karmada_vc_agent.work.works import Works, is_trimmed
 
 EVERYTHING = "_all"
 """All virtual clusters; no Cluster has such a name."""
+_TOGETHER = "_together"
 _PREFIX = "checkpoint-outdated."
 
 
@@ -343,13 +344,9 @@ class CheckpointWriter:
         Each alone if that fails, so that one keeps no other from it. Raises UnreachableError.
         """
         together = [n for n in names if n not in self._failures and self._has_one_part(n)]
-        together = together if len(together) > 1 else []
-        try:
-            async with self._lock:
-                await self._write_clusters(*together)
-        except UnreachableError:
-            raise
-        except KubeError:
+        if len(together) > 1:
+            await self._try(_TOGETHER, partial(self._write_clusters, *together))
+        if len(together) == 1 or self._failures.pop(_TOGETHER, None):
             together = []
         for name in names:
             if name not in together:
