@@ -367,7 +367,7 @@ _own_rules: WeakKeyDictionary[ApiClient, _OwnRules] = WeakKeyDictionary()
 
 
 async def is_allowed_by_rules(client: ApiClient, need: errors.Need) -> bool:
-    """Return what `is_allowed` does, by one list of rules for many needs without a namespace.
+    """Return what `is_allowed` does, by one list of the rules in all namespaces for many needs.
 
     A server may list less than it allows: what no rule grants is reviewed by itself.
     """

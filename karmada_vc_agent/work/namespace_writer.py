@@ -34,7 +34,7 @@ from karmada_vc_agent.cluster.virtual_clusters import (
 )
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.kube.discovery import Resource, is_allowed, own_user_name
+from karmada_vc_agent.kube.discovery import Resource, is_allowed_by_rules, own_user_name
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -77,8 +77,6 @@ _log = logging.getLogger(__name__)
 HELD_WITHIN_S = 5.0
 """A server honours a new binding, and new labels in policies, after some milliseconds."""
 ASK_AGAIN_S = 0.05
-BROAD_FOR_S = 60.0
-"""How long it is believed whether the rights are there in all namespaces."""
 REMEMBERED = 16_384
 """Namespaces whose rights and default objects are recorded; of others they are checked again."""
 NAMESPACES = Resource(NAMESPACE, "namespaces", namespaced=False)
@@ -110,7 +108,6 @@ class NamespaceRights:
         if self.follows_kinds:
             self._roles[of_kinds] = vocabulary.NAMESPACE_ADMIN
         self._account = ""
-        self._broad = (False, float("-inf"))
         self._held: LRUCache[HostNamespace, tuple[str, _Versions]] = LRUCache(REMEMBERED)
         """Namespace -> its uid and the versions of our bindings when it had the rights."""
 
@@ -123,7 +120,7 @@ class NamespaceRights:
         if is_recorded and now in (versions, ()):
             return
         # The server may not have noticed yet that a binding of ours was changed.
-        if not (is_recorded and any(versions)) and await self._needs_none(host):
+        if not (is_recorded and any(versions)) and await self._has_rights(host):
             self._held[host] = (uid, now)
             return
         self._account = self._account or await own_user_name(self.host)
@@ -154,21 +151,9 @@ class NamespaceRights:
             return ()
         return tuple(_version(store.get(host, name)) for name in self._roles)
 
-    async def _needs_none(self, host: HostNamespace) -> bool:
-        """Return whether the rights are there; where they are in all namespaces ask once."""
-        is_broad, reviewed_at = self._broad
-        is_recent = self.clock() - reviewed_at < BROAD_FOR_S
-        if is_broad and is_recent:
-            return True
-        has_rights = await self._has_rights(host)
-        if has_rights and not is_recent:
-            self._broad = (await self._has_rights(""), self.clock())
-        return has_rights
-
-    async def _has_rights(self, namespace: str) -> bool:
-        """Return whether there are all rights in a namespace, or in all of them ("")."""
+    async def _has_rights(self, host: HostNamespace) -> bool:
         for proof in _PROOFS:
-            if not await is_allowed(self.host, Need(*proof, namespace)):
+            if not await is_allowed_by_rules(self.host, Need(*proof, host)):
                 return False
         return True
 

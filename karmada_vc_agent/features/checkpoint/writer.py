@@ -346,7 +346,7 @@ class CheckpointWriter:
         together = [n for n in names if n not in self._failures and self._has_one_part(n)]
         if len(together) > 1:
             await self._try(_TOGETHER, partial(self._write_clusters, *together))
-        if len(together) == 1 or self._failures.pop(_TOGETHER, None):
+        if len(together) == 1 or self._failures.pop(_TOGETHER, None) is not None:
             together = []
         for name in names:
             if name not in together:

@@ -38,7 +38,8 @@ MOST: Mapping[str, Mapping[str, int]] = {
         "POST events": 0,
     },
     "host": {
-        "POST selfsubjectaccessreviews": 40,
+        "POST selfsubjectaccessreviews": 10,
+        "POST selfsubjectrulesreviews": 4,
         "POST namespaces": N + 1,
         "PATCH configmaps": 20,
         "GET secrets": 64,
@@ -74,17 +75,17 @@ async def started() -> AsyncIterator[tuple[FakeApiServer, FakeApiServer]]:
 
 def _furnish(hub: FakeApiServer, host: FakeApiServer) -> None:
     """Give rights by name on the hub, as `join` does, and all of them on the host."""
-    rule = {
+    by_name = {
         "verbs": ["patch"],
         "apiGroups": ["cluster.karmada.io"],
         "resources": ["clusters/status"],
         "resourceNames": NAMES,
     }
-    rules, allowed = {"resourceRules": [rule]}, {"allowed": True}
-    hub.answer(written({"status": rules}), 201, path=SELF_RULES_REVIEWS_PATH)
-    for server in (hub, host):
-        review = written({"status": allowed})
-        server.answer(review, 201, path=SELF_ACCESS_REVIEWS_PATH, times=10 * N)
+    everything = {key: ["*"] for key in ("verbs", "apiGroups", "resources")}
+    for server, rule in ((hub, by_name), (host, everything)):
+        rules, allowed = {"resourceRules": [rule]}, {"allowed": True}
+        server.answer(written({"status": rules}), 201, path=SELF_RULES_REVIEWS_PATH, times=9)
+        server.answer(written({"status": allowed}), 201, path=SELF_ACCESS_REVIEWS_PATH, times=N)
 
     def take(name: str) -> None:
         live = hub.live(f"{CLUSTERS_PATH}/{name}")
