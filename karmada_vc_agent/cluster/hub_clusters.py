@@ -349,6 +349,8 @@ class AgentState:
         self._values: dict[str, str] = {}
         self._extra = {"config_map": f"{namespace}/{self._name}"}
         self._lock = SharedLock()
+        self._batch: dict[str, str | None] = {}
+        """What is written by the next request, key by key."""
 
     async def load(self) -> None:
         """Load the state of an earlier process, and create what is missing. Raises KubeError."""
@@ -387,7 +389,7 @@ class AgentState:
     async def _patch(self, values: Mapping[str, str | None]) -> None:
         """Write values; all others, too, where the ConfigMap was deleted. Raises KubeError."""
         try:
-            await self._client.merge_patch(self._path, {"data": values})
+            await self._client.merge_patch(self._path, {"data": values}, is_terse=True)
         except NotFoundError:
             _log.warning(
                 "Writing the agent's state again: its ConfigMap was deleted", extra=self._extra
@@ -468,11 +470,21 @@ class AgentState:
             await self._put(key, value)
 
     async def _put(self, key: str, value: str | None) -> None:
+        """Store a value, by one request with all that wait for the one before. Raises KubeError."""
+        batch = self._batch
+        batch[key] = value
         async with self._lock:
-            await self._patch({key: value})
-            self._values.pop(key, None)
-            if value is not None:
-                self._values[key] = value
+            if batch is self._batch:
+                self._batch = {}
+                await self._store(batch)
+                batch.clear()
+            elif key in batch:  # that request failed, maybe for the value of another
+                await self._store({key: value})
+
+    async def _store(self, values: Mapping[str, str | None]) -> None:
+        await self._patch(values)
+        merged = {**self._values, **values}
+        self._values = {key: value for key, value in merged.items() if value is not None}
 
     async def ensure_namespace(self) -> None:
         try:

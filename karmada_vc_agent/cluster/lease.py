@@ -13,7 +13,13 @@ from karmada_vc_agent.cluster.virtual_clusters import Claims
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, Requeue, Signal
-from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, Need, NotFoundError
+from karmada_vc_agent.kube.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ForbiddenError,
+    Need,
+    NotFoundError,
+)
 from karmada_vc_agent.kube.leader_election import renew_time, seconds_ahead
 from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, uid_of
@@ -192,17 +198,18 @@ class ClusterLeaseController:
         if not self.lead.may_report():
             self._leases.pop(name, None)
             return requeue
-        lease = self._leases.get(name)
+        lease, is_new = self._leases.get(name), False
         if lease is None:
-            lease = await self._read_or_create(cluster)
+            lease, is_new = await self._read_or_create(cluster)
             self._check_time(name, lease)
             self.on_skew(name, seconds_ahead(lease, self.now()))
         self.lead.observe_holder(annotations_of(lease).get(vocabulary.LEASE_HOLDER_ANNOTATION))
         if not self.lead.may_report():
             return requeue
         renewed = self._renewed(lease, cluster)
+        path = f"{LEASES_PATH}/{name}"
         try:
-            answer = await self.hub.replace(f"{LEASES_PATH}/{name}", renewed, is_terse=True)
+            answer = lease if is_new else await self.hub.replace(path, renewed, is_terse=True)
         except (ConflictError, NotFoundError) as error:
             self._leases.pop(name, None)
             raise NotReadyError(str(error)) from error  # the next attempt reads or creates it
@@ -221,22 +228,28 @@ class ClusterLeaseController:
         with suppress(ConflictError, ForbiddenError, NotFoundError):
             await self.hub.replace(f"{LEASES_PATH}/{name}", released)
 
-    async def _read_or_create(self, cluster: Object) -> Object:
-        """Return the Lease. Raises NotReadyError where the hub has no namespace for it."""
+    async def _read_or_create(self, cluster: Object) -> tuple[Object, bool]:
+        """Return the Lease, and whether it is new: a Cluster without a status has none yet.
+
+        Raises NotReadyError where the hub has no namespace for it.
+        """
         name = cluster["metadata"]["name"]
-        with suppress(NotFoundError):
-            return await self.hub.get(f"{LEASES_PATH}/{name}")
+        if cluster.get("status"):
+            with suppress(NotFoundError):
+                return await self.hub.get(f"{LEASES_PATH}/{name}"), False
         metadata = {"name": name, "namespace": vocabulary.LEASE_NAMESPACE}
         lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
         try:
             made = await self.hub.create(LEASES_PATH, self._renewed(lease, cluster))
+        except AlreadyExistsError:
+            return await self.hub.get(f"{LEASES_PATH}/{name}"), False
         except NotFoundError as error:
             if not self.namespace.problem:
                 _log.error("Cannot create Leases", extra={"reason": _NO_NAMESPACE})
             self.namespace.fail("NamespaceMissing", _NO_NAMESPACE)
             raise NotReadyError(_NO_NAMESPACE) from error
         self.namespace.succeed()
-        return made
+        return made, True
 
     def _check_time(self, name: str, lease: Object) -> None:
         """Notice a hub that has a Lease from before our last renewal, as after a restore.

@@ -349,9 +349,10 @@ class RegistrationController:
         except AlreadyExistsError:
             # The watch will report it; then it is ours or a conflict.
             return Requeue(0.5)
-        await self.state.remember(vc.name, ClusterRecord(uid_of(created), settings))
         self.clusters.store.observe(created)
-        return await self._maintain(vc, created, self.state.cluster(vc.name), settings)
+        await self.state.remember(vc.name, ClusterRecord(uid_of(created), settings))
+        cluster = self.clusters.ours(vc.name) or created  # the hub has written it meanwhile
+        return await self._maintain(vc, cluster, self.state.cluster(vc.name), settings)
 
     async def _maintain(
         self, vc: VirtualCluster, cluster: Object, record: ClusterRecord | None, settings: str

@@ -103,6 +103,12 @@ def maps_at(obj: Any, *path: str | int) -> list[Object]:
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
+def texts_at(obj: Any, *path: str | int) -> list[str]:
+    """Return the texts in a list of an unvalidated object."""
+    value = dig(obj, *path)
+    return [entry for entry in value if isinstance(entry, str)] if isinstance(value, list) else []
+
+
 # Called many times for each object; `dig` would be several times as slow.
 def _map_in(obj: Any, key: str) -> Object:
     value = obj.get(key) if isinstance(obj, dict) else None

@@ -36,6 +36,9 @@ from karmada_vc_agent.work.work_watches import SETTLES_S as TAINTS_SETTLE_S
 from karmada_vc_agent.work.work_watches import follow_taints
 from karmada_vc_agent.work.works import WorkKey
 
+REGISTERED_AT_ONCE = 32
+"""Their records are written together, into an object that has those of all."""
+
 
 def cluster_lease(parts: Parts) -> ControllerSpec[str]:
     """Declare the controller; its first keys are those that `parts.leases` starts with."""
@@ -96,7 +99,7 @@ def registration(parts: Parts) -> ControllerSpec[str]:
         "registration",
         common.queues.by_name(),
         controller.reconcile,
-        FEW_WORKERS,
+        REGISTERED_AT_ONCE,
         initial_keys=parts.names,
         sources=(Enqueues(clusters.add_handler, partial(registering.keys_of_registered, vcs)),),
         resync_keys=same,

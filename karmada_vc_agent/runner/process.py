@@ -11,7 +11,7 @@ from pathlib import Path
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.discovery import is_allowed
+from karmada_vc_agent.kube.discovery import is_allowed_by_rules
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, Need
 from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.model.user_text import read_small
@@ -159,7 +159,8 @@ Ask = Callable[[str], Awaitable[bool]]
 
 
 async def has_rights(hub: ApiClient, name: str) -> bool:
-    return await is_allowed(hub, Need("patch", "cluster.karmada.io", "clusters/status", name=name))
+    need = Need("patch", "cluster.karmada.io", "clusters/status", name=name)
+    return await is_allowed_by_rules(hub, need)
 
 
 class JoinedClusters:

@@ -34,7 +34,7 @@ from karmada_vc_agent.cluster.virtual_clusters import (
 )
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.kube.discovery import Resource, is_allowed, own_user_name
+from karmada_vc_agent.kube.discovery import Resource, is_allowed_by_rules, own_user_name
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -153,7 +153,7 @@ class NamespaceRights:
 
     async def _has_rights(self, host: HostNamespace) -> bool:
         for proof in _PROOFS:
-            if not await is_allowed(self.host, Need(*proof, host)):
+            if not await is_allowed_by_rules(self.host, Need(*proof, host)):
                 return False
         return True
 

@@ -34,8 +34,14 @@ import orjson
 from karmada_vc_agent.kube import errors
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.flows import MET_ANOTHER
-from karmada_vc_agent.model.objects import Object, is_map_of_texts, maps_at
-from karmada_vc_agent.model.vocabulary import AGENT_LABEL, CHECKPOINT_SECRETS, secret_names
+from karmada_vc_agent.model.objects import Object, annotations_of, is_map_of_texts, maps_at
+from karmada_vc_agent.model.vocabulary import (
+    AGENT_LABEL,
+    CHECKPOINT_SECRETS,
+    HUB_CONTACT_ANNOTATION,
+    OBSERVED_AT_ANNOTATION,
+    secret_names,
+)
 
 
 class Reason(StrEnum):
@@ -156,6 +162,7 @@ _METADATA = (
     "finalizers",
     "ownerReferences",
 )
+_AGES = frozenset((OBSERVED_AT_ANNOTATION, HUB_CONTACT_ANNOTATION))
 _CONTENT = ("apiVersion", "kind", "spec", "target", "customizations", "webhooks")
 """Fields of Works, Clusters, customizations and webhook configurations that a client wrote."""
 
@@ -175,6 +182,8 @@ def encoded(obj: Object) -> bytes | None:
         return None
     left = {key: obj[key] for key in _CONTENT if key in obj}
     left["metadata"] = {key: metadata[key] for key in _METADATA if key in metadata}
+    if "annotations" in metadata:
+        left["metadata"]["annotations"] = _annotations(obj)
     if dispatched := _dispatched(obj):
         left["status"] = {"conditions": [dispatched]}
     try:
@@ -184,13 +193,22 @@ def encoded(obj: Object) -> bytes | None:
     return content if len(content) <= LARGEST_OBJECT else None
 
 
+def _annotations(obj: Object) -> Mapping[str, str]:
+    """Return the annotations without those that change with each status of a Cluster."""
+    annotations = annotations_of(obj)
+    if _AGES.isdisjoint(annotations):
+        return annotations
+    return {key: text for key, text in annotations.items() if key not in _AGES}
+
+
 def mark(obj: Object) -> int:
     """Return a number, by `metadata.generation`, that changes with what is saved of an object."""
     metadata = obj["metadata"]
     if metadata.get("deletionTimestamp"):
         return 0
     parts = [str(metadata.get(key)) for key in ("uid", "generation")]
-    parts += [str(metadata.get(key) or "") for key in ("labels", "annotations", "finalizers")]
+    kept = (metadata.get("labels"), _annotations(obj), metadata.get("finalizers"))
+    parts += [str(value or "") for value in kept]
     parts.append(str(_dispatched(obj) is not None))
     return zlib.crc32("\n".join(parts).encode("utf-8", "surrogatepass")) or 1
 

@@ -11,10 +11,11 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from typing import NamedTuple
 
 import msgspec
@@ -32,6 +33,7 @@ from karmada_vc_agent.work.works import Works, is_trimmed
 
 EVERYTHING = "_all"
 """All virtual clusters; no Cluster has such a name."""
+_TOGETHER = "_together"
 _PREFIX = "checkpoint-outdated."
 
 
@@ -70,6 +72,8 @@ up to 500 kB, mostly on a flash card."""
 
 
 _Places = defaultdict[int, dict[str, bytes | None]]
+_home = partial(entries.place_of, part=0)
+"""Returns the number of the Secret of a Cluster."""
 
 
 @dataclass(slots=True)
@@ -201,7 +205,7 @@ class CheckpointWriter:
             raise NotReadyError(f"the Works of cluster({cluster}) are not listed")
         if book is not None:
             book.touched.add(name)
-        await self._write_cluster(cluster)
+        await self._write_clusters(cluster)
         self._failures.pop(cluster, None)
 
     async def run(self) -> None:
@@ -243,9 +247,9 @@ class CheckpointWriter:
         await self._try(EVERYTHING, self._settle)
         if EVERYTHING in self._failures:
             return
-        for name in tuple(self.served):
-            if self._is_listed(name):
-                await self._try(name, partial(self._write_cluster, name))
+        listed = sorted(filter(self._is_listed, self.served), key=_home)
+        for _, names in groupby(listed, _home):
+            await self._write_together(tuple(names))
         others = self._others()
         for name in others:
             await self._try(name, partial(self._remove, name))
@@ -334,28 +338,63 @@ class CheckpointWriter:
         store = self.works.store(cluster)
         return self.clusters.store.is_synced and store is not None and store.is_synced
 
-    async def _write_cluster(self, name: str) -> None:
-        cluster = self.clusters.ours(name)
-        if cluster is None or name not in self.served or not entries.mark(cluster):
-            await self._remove(name)
-            return
-        book = self._books.get(name)
-        if book is not None and book.uid != uid_of(cluster):
-            book = None
-        if book is None or book.touched or book.head != entries.mark(cluster):
-            least, at_present = (book.least, book.parts) if book is not None else (1, 1)
-            parts = max(least, entries.parts_for(len(self.works.of(name)), at_present))
-            new = _Book(uid_of(cluster), parts, least, entries.mark(cluster))
-            self._books[name] = new
-            try:
-                await self._write_parts(cluster, book, new)
-            except BaseException:  # the content of the Secrets is unknown then
-                self._books.pop(name, None)
-                raise
-        await self.outdated.clear(name)
+    async def _write_together(self, names: Sequence[str]) -> None:
+        """Write virtual clusters of one Secret; those with few Works by one request.
 
-    async def _write_parts(self, cluster: Object, before: _Book | None, new: _Book) -> None:
-        """Write the parts with touched Works, or all; then the Cluster, which has their number."""
+        Each alone if that fails, so that one keeps no other from it. Raises UnreachableError.
+        """
+        together = [n for n in names if n not in self._failures and self._has_one_part(n)]
+        if len(together) > 1:
+            await self._try(_TOGETHER, partial(self._write_clusters, *together))
+        if len(together) == 1 or self._failures.pop(_TOGETHER, None) is not None:
+            together = []
+        for name in names:
+            if name not in together:
+                await self._try(name, partial(self._write_clusters, name))
+
+    def _has_one_part(self, name: str) -> bool:
+        book = self._books.get(name)
+        parts = book.parts if book is not None else entries.parts_for(len(self.works.of(name)))
+        return parts == 1
+
+    async def _write_clusters(self, *names: str) -> None:
+        """Write virtual clusters of one Secret, all that is in it at last. Raises KubeError."""
+        changes: dict[str, bytes | None] = {}
+        changed: list[str] = []
+        try:
+            for name in names:
+                cluster = self.clusters.ours(name)
+                if cluster is None or name not in self.served or not entries.mark(cluster):
+                    await self._remove(name)
+                    continue
+                book = self._books.get(name)
+                if book is not None and book.uid != uid_of(cluster):
+                    book = None
+                if book is None or book.touched or book.head != entries.mark(cluster):
+                    least, at_present = (book.least, book.parts) if book is not None else (1, 1)
+                    parts = max(least, entries.parts_for(len(self.works.of(name)), at_present))
+                    new = _Book(uid_of(cluster), parts, least, entries.mark(cluster))
+                    self._books[name] = new
+                    changed.append(name)
+                    changes |= await self._write_parts(cluster, book, new)
+            if changes:
+                await self.secrets.write_bounded(_home(names[0]), changes)
+            for name in changed:
+                await self._remove_other_parts(name)
+        except BaseException:  # the content of the Secrets is unknown then
+            for name in changed:
+                self._books.pop(name, None)
+            raise
+        for name in names:
+            await self.outdated.clear(name)
+
+    async def _write_parts(
+        self, cluster: Object, before: _Book | None, new: _Book
+    ) -> dict[str, bytes | None]:
+        """Write the parts with touched Works, or all, but in the Secret of the Cluster.
+
+        Return what is to be written there then: the Cluster has the number of its parts.
+        """
         name, numbers = cluster["metadata"]["name"], set(range(new.parts))
         if before is not None and before.parts == new.parts:
             numbers = {entries.part_of(work, new.parts) for work in before.touched}
@@ -373,17 +412,19 @@ class CheckpointWriter:
             if is_large and new.parts < entries.MOST_PARTS:
                 new.parts = new.least = 2 * new.parts
                 new.marks = {}
-                await self._write_parts(cluster, None, new)
-                return
+                return await self._write_parts(cluster, None, new)
             changes[entries.place_of(name, part)][entries.works_key(name, new.parts, part)] = entry
+        at_last = changes.pop(_home(name), {})
         for number, changed in changes.items():
             await self.secrets.write_bounded(number, changed)
-        prefix, current = f"works.{name}.", entries.works_prefix(name, new.parts)
-        self.secrets.forget_left_out(name, current)
+        self.secrets.forget_left_out(name, entries.works_prefix(name, new.parts))
         content = entries.encoded(cluster)
         header = self._header(entries.CLUSTER, cluster, parts=new.parts)
         head = entries.encode(header, [content]) if content is not None else None
-        await self.secrets.write_bounded(entries.place_of(name, 0), {entries.head_key(name): head})
+        return {**at_last, entries.head_key(name): head}
+
+    async def _remove_other_parts(self, name: str) -> None:
+        prefix, current = f"works.{name}.", entries.works_prefix(name, self._books[name].parts)
         await self.secrets.remove_where(
             lambda key: key.startswith(prefix) and not key.startswith(current)
         )

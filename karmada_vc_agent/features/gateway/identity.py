@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import msgspec
 
-from karmada_vc_agent.model.objects import Object, maps_at
+from karmada_vc_agent.model.objects import Object, maps_at, texts_at
 from karmada_vc_agent.model.vocabulary import DOMAIN
 from karmada_vc_agent.translation.rbac import KARMADA_USER, Callers, everyone, identity_prefix
 
@@ -107,12 +106,7 @@ def denial_of(impersonation: Impersonation, kind: str, roles: Iterable[Object]) 
 def _is_allowed(rules: list[Object], resource: str, name: str) -> bool:
     required = {"verbs": "impersonate", "apiGroups": "", "resources": resource}
     return any(
-        all(not {value, "*"}.isdisjoint(_texts(rule, field)) for field, value in required.items())
-        and name in _texts(rule, "resourceNames")
+        all(not {value, "*"}.isdisjoint(texts_at(rule, key)) for key, value in required.items())
+        and name in texts_at(rule, "resourceNames")
         for rule in rules
     )
-
-
-def _texts(rule: Object, field: str) -> list[str]:
-    values: Any = rule.get(field)
-    return [each for each in values if isinstance(each, str)] if isinstance(values, list) else []

@@ -1,11 +1,13 @@
 """AgentState: what outlives the process, in a ConfigMap on the host."""
 
+import asyncio
+
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import AgentState, ClusterRecord
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import ForbiddenError
+from karmada_vc_agent.kube.errors import ForbiddenError, InvalidError
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
 
@@ -169,3 +171,23 @@ async def test_record_that_a_restored_host_lacks_stays_cached(
     await AgentState(client, "agents", "agent").forget("branch-a")
     assert await state.read_again("branch-a") == RECORD
     assert state.cluster("branch-a") == RECORD
+
+
+async def test_records_that_wait_are_one_request(
+    host: FakeApiServer, client: ApiClient, state: AgentState
+) -> None:
+    names = [f"branch-{number}" for number in range(9)]
+    await asyncio.gather(*(state.remember(name, RECORD) for name in names))
+    assert len(host.writes()) == 2, "that of the first, and that of all that waited for it"
+    assert list((await after_restart(client)).clusters()) == names
+
+
+async def test_record_that_is_refused_keeps_no_other_from_being_written(
+    host: FakeApiServer, client: ApiClient, state: AgentState
+) -> None:
+    host.fail(422, "Invalid", method="PATCH")
+    writes = [state.remember(name, RECORD) for name in ("branch-a", "branch-b")]
+    first, second = await asyncio.gather(*writes, return_exceptions=True)
+    assert isinstance(first, InvalidError)
+    assert second is None
+    assert list((await after_restart(client)).clusters()) == ["branch-b"]

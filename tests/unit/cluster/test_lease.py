@@ -330,3 +330,24 @@ async def test_missing_namespace_of_leases_is_one_error_until_it_is_there(
     for name in names:
         await controller.reconcile(name)
     assert namespace.problem == ""
+
+
+async def test_new_lease_costs_one_request(
+    world: World, controller: ClusterLeaseController
+) -> None:
+    world.register(ready=None)
+    world.look()
+    world.forget_requests()
+    await controller.reconcile("branch-a")
+    assert [request.method for request in world.hub.requests] == ["POST"]
+
+
+async def test_lease_of_a_cluster_without_a_status_is_renewed(
+    world: World, controller: ClusterLeaseController, clock: Clock
+) -> None:
+    await controller.reconcile("branch-a")
+    world.register(ready=None)
+    world.look()
+    clock.advance(5)
+    await lease_controller(world, clock, Lead("second", lambda: True)).reconcile("branch-a")
+    assert world.hub.live(LEASE)["spec"]["renewTime"] == "2026-01-01T00:00:05.000000Z"

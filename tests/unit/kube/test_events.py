@@ -243,6 +243,19 @@ async def test_normal_events_at_a_moderate_rate_are_all_written(hub: FakeApiServ
     assert [event["message"] for event in found] == ["well"] * 300
 
 
+@pytest.mark.parametrize("a_second", [20, 200])
+async def test_thousand_new_works_make_few_events(hub: FakeApiServer, a_second: int) -> None:
+    """Two of them are SyncSucceed: of the Work, and of its template in the same flow."""
+    clock = Clock()
+    recorder, written = neighbours(hub, monotonic=clock), 0
+    reasons = ["WorkDispatching", "ReflectStatusSucceed", "InterpretHealthSucceed"]
+    for number in range(1000):
+        for reason in (*reasons, "SyncSucceed", "SyncSucceed"):
+            written += recorder.record("e", about(f"w-{number}", "noisy"), "Normal", reason, "well")
+        clock.advance(1 / a_second)
+    assert written <= 200
+
+
 @pytest.mark.parametrize(
     ("kind", "burst", "qps"),
     [("Normal", *OF_NORMAL), ("Warning", *PER_REASON)],

@@ -235,11 +235,11 @@ async def test_a_deletion_waits_for_no_other_virtual_cluster(
     await scene.write()
     passed: list[str] = []
 
-    async def slow(name: str) -> None:
+    async def slow(*names: str) -> None:
         await asyncio.sleep(10.0)
-        passed.append(name)
+        passed.append(",".join(names))
 
-    scene.writer._write_cluster = slow  # type: ignore[method-assign]
+    scene.writer._write_clusters = slow  # type: ignore[method-assign]
     task = asyncio.ensure_future(scene.writer._write_all())
     await asyncio.sleep(1.0)
     await scene.writer.strike("branch-a", "gone")

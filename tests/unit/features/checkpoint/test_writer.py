@@ -1,6 +1,7 @@
 """CheckpointWriter: what is in the Secrets, when it is written, and what is struck out first."""
 
 import asyncio
+import itertools
 import os
 import uuid
 from typing import Any
@@ -10,10 +11,15 @@ import pytest
 from karmada_vc_agent.features.checkpoint import entries
 from karmada_vc_agent.features.checkpoint import writer as checkpoint_writer
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.kube.errors import CutOffError, UnreachableError
+from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.vocabulary import OBSERVED_AT_ANNOTATION
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
+from tests.fakes.storage import Place, StatusError
 from tests.unit.features.checkpoint.checkpoint_scene import SECRETS, LosingClient, Scene
 
 DELETED = {"deletionTimestamp": "2026-05-01T10:00:00Z"}
@@ -417,3 +423,50 @@ async def test_a_secret_that_could_be_read_again_is_read_after_each_doubt(scene:
     scene.host.requests.clear()
     await scene.secrets.settle()
     assert [request.path for request in scene.host.requests] == [path]
+
+
+def _neighbours(scene: Scene) -> list[str]:
+    """Serve further virtual clusters of the Secret of branch-a; return the names of all."""
+    home = entries.place_of("branch-a", 0)
+    others = (name for n in itertools.count() if entries.place_of(name := f"n-{n}", 0) == home)
+    names = list(itertools.islice(others, 2))
+    for name in names:
+        scene.served[name] = None
+        scene.works[name] = Store(RawCodec())
+        scene.works[name].replace_all([], "100")
+        scene.cluster_store.apply(scene.cluster(name))
+    return ["branch-a", *names]
+
+
+async def test_those_of_one_secret_are_written_by_one_request(scene: Scene) -> None:
+    names = _neighbours(scene)
+    scene.work("one")
+    await scene.write()
+    keys = [*map(entries.head_key, names), entries.works_key("branch-a", 1, 0)]
+    assert scene.patches()[0] == sorted(keys)
+    assert scene.saved().clusters == sorted(names)
+
+
+async def test_one_that_is_refused_keeps_no_other_from_its_secret(scene: Scene) -> None:
+    names = _neighbours(scene)
+    await scene.write()
+    for name in names:
+        scene.cluster_store.apply(scene.cluster(name, labels={"refused": name}))
+
+    def admit(_: Place, body: Object) -> Object:
+        if entries.head_key("branch-a") in (body.get("data") or {}):
+            raise StatusError(422, "Invalid", "as the test wants")
+        return body
+
+    scene.host.admission.append(admit)
+    await scene.writer._write_all()
+    assert [name for name in names if scene.writer.problem_of(name)] == ["branch-a"]
+
+
+async def test_age_of_a_status_is_no_change_of_a_cluster(scene: Scene) -> None:
+    await scene.write()
+    scene.patches()
+    marks = {OBSERVED_AT_ANNOTATION: "2026-05-01T10:00:00Z"}
+    scene.cluster_store.apply(scene.cluster("branch-a", annotations=marks))
+    await scene.write()
+    assert scene.patches() == []

@@ -7,7 +7,7 @@ import pytest
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.kube.discovery import SELF_ACCESS_REVIEWS_PATH
+from karmada_vc_agent.kube.discovery import SELF_ACCESS_REVIEWS_PATH, SELF_RULES_REVIEWS_PATH
 from karmada_vc_agent.kube.errors import ForbiddenError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
@@ -98,6 +98,16 @@ async def test_who_has_rights_of_its_own_makes_no_binding(setting: Setting) -> N
     asked = len(setting.host.asked("POST", SELF_ACCESS_REVIEWS_PATH))
     await setting.ensure()
     assert len(setting.host.asked("POST", SELF_ACCESS_REVIEWS_PATH)) == asked, "known by now"
+
+
+async def test_who_has_rights_in_all_namespaces_is_reviewed_once(setting: Setting) -> None:
+    rule = b'{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}'
+    answer = b'{"status": {"resourceRules": [%s]}}' % rule
+    setting.host.answer(answer, 201, path=SELF_RULES_REVIEWS_PATH)
+    for name in ("edge-v-branch-a", "other-v-branch-a"):
+        virtual = VirtualNamespace(name.partition("-")[0])
+        await setting.rights.ensure("branch-a", virtual, HostNamespace(name), "u1")
+    assert [request.path for request in setting.host.requests] == [SELF_RULES_REVIEWS_PATH]
 
 
 async def test_who_has_rights_of_its_own_makes_none_either_once_all_are_listed(
