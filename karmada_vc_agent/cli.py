@@ -103,7 +103,7 @@ def _flags(command: Callable[..., None]) -> Callable[..., None]:
             # config reports an invalid number in one line
             type=_Switch() if is_switch else str,
             metavar=None if is_switch else _metavar(setting),
-            help=setting.help + _default(setting),
+            help=setting.plain_help + _default(setting),
         )(command)
     return command
 

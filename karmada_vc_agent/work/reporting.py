@@ -280,7 +280,9 @@ class WorkEvents:
     def sync_failed(self, work: Object, cluster: str, error: str) -> None:
         """Report that a Work could not be applied."""
         text = f"Failed to sync work({_name(work)}) to cluster({cluster}), err: {error}"
-        self._recorder.record(EXECUTION, work, WARNING, "SyncFailed", text)
+        if self._recorder.record(EXECUTION, work, WARNING, "SyncFailed", text):  # limits the rate
+            extra = {"virtual_cluster": cluster, "work": works.id_of_work(work), "reason": error}
+            _log.warning("Not applying all of a Work", extra=extra)
 
     def warned(self, work: Object, code: str, text: str) -> None:
         """Report a refused manifest (rewriting-rules 7), or a notice on an applied one."""
