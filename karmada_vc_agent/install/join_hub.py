@@ -321,6 +321,7 @@ class JoinPlan:
     applies: bool = False
     directory: Path | None = None
     is_dry: bool = False
+    waits: bool = False
 
     def rights(
         self,
