@@ -54,6 +54,7 @@ _log = logging.getLogger(__name__)
 _CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 _OTHER_COMMANDS = {
+    "doctor": "karmada_vc_agent.diagnosis.doctor",
     "join": "karmada_vc_agent.install.join",
     "explain": "karmada_vc_agent.diagnosis.explain",
     "status": "karmada_vc_agent.diagnosis.status",
