@@ -5,8 +5,8 @@ import base64
 import shlex
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -15,12 +15,8 @@ from typing import Any
 
 import click
 
+from karmada_vc_agent.access import agent_objects
 from karmada_vc_agent.access.admission import VALIDATING, served_versions
-from karmada_vc_agent.access.agent_objects import (
-    certificates_name,
-    metrics_certificate,
-    workload_objects,
-)
 from karmada_vc_agent.access.rights import HUB_SECRET
 from karmada_vc_agent.cluster.host_objects import NodeTrust
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, agent_id, agent_of
@@ -34,17 +30,11 @@ from karmada_vc_agent.install import join, join_hub, leave_steps
 from karmada_vc_agent.install.apply_objects import Changes, apply_all
 from karmada_vc_agent.install.host_rights import described_on_host, grant_on_host, read_host
 from karmada_vc_agent.install.join_hub import HOST, HUB, JoinPlan
-from karmada_vc_agent.kube.certificates import read_certificate
+from karmada_vc_agent.kube import kubeconfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import server_version
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, UnreachableError
-from karmada_vc_agent.kube.kubeconfig import (
-    client_certificate,
-    find_credentials,
-    parse_kubeconfig,
-    read_kubeconfig,
-)
-from karmada_vc_agent.kube.transport import Credentials, Timeouts
+from karmada_vc_agent.kube.transport import Timeouts
 from karmada_vc_agent.model import versions
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.model.vocabulary import AGENT_LABEL, CLUSTER_ROLES_PATH, execution_namespace
@@ -108,14 +98,15 @@ class Examination:
                 except UnreachableError as error:
                     self.found.append(Finding(client.name, f"no answer from the {error}", _REACH))
                     break
-                except (KubeError, CommandError, ConfigError) as error:
+                except (KubeError, CommandError, ConfigError, ValueError) as error:
                     self._failed(client, error)
             self.found += findings.of_clock(client.name, client.ahead_s)
         return list(dict.fromkeys(self.found))
 
     def _failed(self, client: ApiClient, error: Exception) -> None:
         step = "use an administrator's kubeconfig" if isinstance(error, ForbiddenError) else _AGAIN
-        self.found.append(Finding(client.name, error_text(error), step))
+        text = error_text(error).removeprefix(f"{client.name}: ")
+        self.found.append(Finding(client.name, text, step))
 
     async def _list(
         self, client: ApiClient, path: str, of: str, query: dict[str, str] | None = None
@@ -135,7 +126,6 @@ class Examination:
         definition = await self.hub.find(join_hub.CRD_OF_WORKS)
         for text in versions.missing_fields(definition):
             self.found.append(Finding(HUB, text, "upgrade Karmada (docs/compatibility.md)"))
-        await check_apart(self.hub, await join_hub.host_uid(self.host))
 
     async def _hub_rights(self) -> None:
         assert self.hub is not None  # noqa: S101
@@ -183,6 +173,8 @@ class Examination:
             self.found.append(Finding(HOST, text, step))
         elif text := versions.not_measured(version):
             self.found.append(Finding(HOST, text, "test it before you rely on it"))
+        if self.hub is not None and self.hub.is_reachable:
+            await check_apart(self.hub, await join_hub.host_uid(self.host))
 
     async def _has_joined(self) -> bool:
         role = f"{CLUSTER_ROLES_PATH}/vc-agent:{self.plan.access.agent}"
@@ -201,7 +193,9 @@ class Examination:
         await grant_on_host(self.host, rights, served, changes)
         containers = ("spec", "template", "spec", "containers")
         image = dig(await self._deployment(), *containers, 0, "image") or self.plan.image
-        await apply_all(self.host, workload_objects(replace(rights.install, image=image)), changes)
+        await apply_all(
+            self.host, agent_objects.workload_objects(replace(rights.install, image=image)), changes
+        )
         self.found += findings.of_changes(HOST, lines, self.join)
 
     async def _deployment(self) -> Object | None:
@@ -214,7 +208,7 @@ class Examination:
         has_joined, live = await self._has_joined(), await self._deployment()
         nodes = await self._list(self.host, "/api/v1/nodes", "v1 Node")
         if not self.plan.is_elsewhere:
-            desired = workload_objects(self.plan.rights().install)[-1]
+            desired = agent_objects.workload_objects(self.plan.rights().install)[-1]
             pod = dig(live or desired, "spec", "template", "spec")
             self.found += findings.of_nodes(nodes, pod, _NO_NODE)
         if not has_joined:
@@ -229,26 +223,19 @@ class Examination:
             f"agent {agent}", await self.host.find(lease), self.now(), _PODS.format(namespace)
         )
         self.found += found if self.plan.config.leader_elect else ()
-        await self._certificates()
-
-    async def _certificates(self) -> None:
-        namespace, agent = self.plan.namespace, self.plan.access.agent
-        chains = {}
-        if not self.installed and not self.plan.is_elsewhere:
+        secrets = f"/api/v1/namespaces/{namespace}/secrets"
+        chains = {"": b""}
+        if not self.installed:
             text = f"Secret {namespace}/{HUB_SECRET} with the agent's kubeconfig is missing"
             self.found.append(Finding(HOST, text, self.join))
-        if self.installed and (of := client_certificate(self.installed.encode(), Path(HUB_SECRET))):
-            chains["the agent's certificate for the hub"] = of[1], self.join
-        for name in (metrics_certificate(agent), certificates_name(agent)):
-            secret = await self.host.find(f"/api/v1/namespaces/{namespace}/secrets/{name}")
-            chain = base64.b64decode(dig(secret, "data", "tls.crt") or "")
-            if chain:
-                step = f"renew Secret {namespace}/{name}"
-                chains[f"the certificate in Secret {namespace}/{name}"] = chain, step
-        for what, (chain, step) in chains.items():
-            certificate = read_certificate(chain)
-            left = certificate.remaining(self.now())
-            self.found += findings.of_certificate(what, certificate.not_after, left, step)
+        elif of := kubeconfig.client_certificate(self.installed.encode(), Path(HUB_SECRET)):
+            chains[HUB_SECRET] = of[1]
+        for name in (f"{agent}-metrics-tls", agent_objects.certificates_name(agent)):
+            secret = await self.host.find(f"{secrets}/{name}")
+            chains[name] = base64.b64decode(dig(secret, "data", "tls.crt") or "")
+        for name, chain in chains.items():
+            step = self.join if name == HUB_SECRET else f"renew Secret {namespace}/{name}"
+            self.found += findings.of_certificate(name, chain, self.now(), step)
 
     async def _groups(self) -> None:
         """Check the groups of what has no Cluster yet; of the others the agent reports it."""
@@ -282,9 +269,8 @@ class Examination:
     async def write_bundle(self, path: Path) -> None:
         """Write what was read, and the logs of the agent. Raises OSError."""
         texts = {"findings.txt": "\n".join(map(str, self.found)), "join.txt": self.join}
-        namespace, agent = self.plan.namespace, self.plan.access.agent
-        base, kinds = f"/api/v1/namespaces/{namespace}", {"pods": "v1 Pod", "events": "v1 Event"}
-        for plural, of in kinds.items():
+        base = f"/api/v1/namespaces/{self.plan.namespace}"
+        for plural, of in (("pods", "v1 Pod"), ("events", "v1 Event")):
             try:
                 items = await self._list(self.host, f"{base}/{plural}", of)
                 for pod in items if plural == "pods" else ():
@@ -293,25 +279,18 @@ class Examination:
                     log = await self.host.request("GET", f"{base}/pods/{name}/log", query=query)
                     texts[f"{name}.log"] = log.decode(errors="replace")
             except KubeError as error:
-                texts[f"{plural}-{agent}.error"] = error_text(error)
+                texts[f"{plural}.error"] = error_text(error)
         bundle.write(path, self.read, texts)
-
-
-@asynccontextmanager
-async def _client(name: str, credentials: Credentials) -> AsyncIterator[DatedClient]:
-    async with DatedClient(name, credentials, connections=8, timeouts=_PATIENCE) as client:
-        yield client
 
 
 async def examine(options: dict[str, Any], join_options: tuple[str, ...]) -> list[Finding]:
     """Examine hub and host; write the bundle if one is requested. Raises ConfigError, KubeError."""
     _, agent, namespace = shared.settings_and_agent(options)
+    host_at = kubeconfig.find_credentials(options["kubeconfig"], in_cluster_first=True)
     async with AsyncExitStack() as stack:
-        credentials = find_credentials(options["kubeconfig"], in_cluster_first=True)
-        host = await stack.enter_async_context(_client(HOST, credentials))
+        host = await stack.enter_async_context(DatedClient(HOST, host_at, timeouts=_PATIENCE))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        file = options["config_path"]
-        installed = ""
+        file, installed = options["config_path"], ""
         try:
             installed = await join_hub.installed_kubeconfig(host, namespace)
             file = file or await _installed_settings(host, namespace, agent, folder)
@@ -320,12 +299,13 @@ async def examine(options: dict[str, Any], join_options: tuple[str, ...]) -> lis
                 raise
         plan = join.plan_of(_as_of_join(options, file, join_options))
         hub = None
-        if path := options["karmada_kubeconfig"]:
-            at_hub = read_kubeconfig(Path(path), options["karmada_context"])
-            hub = await stack.enter_async_context(_client(HUB, at_hub))
-        elif installed:
-            at_hub = parse_kubeconfig(installed.encode(), Path(HUB_SECRET))
-            hub = await stack.enter_async_context(_client(HUB, at_hub))
+        if options["karmada_kubeconfig"] or installed:
+            given, own = options["karmada_kubeconfig"], Path(HUB_SECRET)
+            if given:
+                at_hub = kubeconfig.read_kubeconfig(Path(given), options["karmada_context"])
+            else:
+                at_hub = kubeconfig.parse_kubeconfig(installed.encode(), own)
+            hub = await stack.enter_async_context(DatedClient(HUB, at_hub, timeouts=_PATIENCE))
         command = _join_command(options, join_options)
         examination = Examination(plan, host, hub, command, installed)
         found = await examination.run()

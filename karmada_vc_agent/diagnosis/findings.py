@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from karmada_vc_agent.access.rights import named_clusters
 from karmada_vc_agent.cluster.rules import conditions as rules
 from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.cluster.virtual_clusters import Membership, VirtualClusters
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.install.apply_objects import MANAGER
+from karmada_vc_agent.kube.certificates import read_certificate
 from karmada_vc_agent.kube.codec import Codec
 from karmada_vc_agent.kube.leader_election import SKEW_S
 from karmada_vc_agent.kube.store import Store
@@ -21,6 +21,7 @@ from karmada_vc_agent.model.objects import Object, annotations_of, dig, key_of, 
 from karmada_vc_agent.model.user_text import listed, one_line
 from karmada_vc_agent.model.virtual_cluster import Requirement, VirtualCluster
 from karmada_vc_agent.model.vocabulary import EDGE_LABEL, MEMBERSHIP_LABEL
+from karmada_vc_agent.runner.clients import WARN_BELOW
 from karmada_vc_agent.runner.parts import declared_conditions, node_overlap, nodes_missing
 from karmada_vc_agent.translation.placement import missing_tolerations
 
@@ -121,10 +122,13 @@ def of_conditions(conditions: Mapping[str, Iterable[Condition]]) -> Iterator[Fin
             if each["status"] == "Unknown" and kind is not rules.READY:
                 continue
             about = "agent" if kind.for_all else name
-            step = _STEPS.get(kind.name, _PAGE).format(name)
+            problem, step = each["message"], _STEPS.get(kind.name, "").format(name)
             if each["reason"] == rules.NO_NODES:
                 step = _NO_NODES
-            finding = Finding(about, f"{kind.name}={each['status']}: {each['message']}", step)
+            elif not step:  # most messages end with it
+                problem, _, step = problem.rpartition("; ")
+            text = f"{kind.name}={each['status']}: {problem or step}"
+            finding = Finding(about, text, step if problem else _PAGE)
             if finding not in seen:
                 seen.add(finding)
                 yield finding
@@ -207,12 +211,17 @@ def of_lease(about: str, lease: Object | None, now: datetime, step: str) -> Iter
         yield Finding(about, f"{text}: no agent serves it", step)
 
 
-def of_certificate(what: str, not_after: datetime, left: float, step: str) -> Iterator[Finding]:
-    """Yield that a certificate ends soon. left: fraction of its lifetime."""
-    if left <= 0:
-        yield Finding("host", f"{what} expired at {not_after:%Y-%m-%d %H:%M} UTC", step)
-    elif left <= 0.15:
-        yield Finding("host", f"{what} expires at {not_after:%Y-%m-%d %H:%M} UTC", step)
+def of_certificate(secret: str, chain: bytes, now: datetime, step: str) -> Iterator[Finding]:
+    """Yield that a certificate ends soon; chain: b"" = there is none. Raises ValueError."""
+    if not chain:
+        return
+    certificate = read_certificate(chain)
+    if certificate.remaining(now) <= WARN_BELOW:
+        verb = "expired" if certificate.not_after <= now else "expires"
+        text = (
+            f"the certificate in Secret {secret} {verb} at {certificate.not_after:%Y-%m-%d %H:%M}"
+        )
+        yield Finding("host", f"{text} UTC", step)
 
 
 def of_deletions(side: str, objects: Iterable[Object], now: datetime) -> Iterator[Finding]:
@@ -243,11 +252,6 @@ def of_claims(
     for name in sorted({*claimed} - {*clusters} - {*expected}):
         text = f"namespaces on the host are claimed for {name}, which has no Cluster on the hub"
         yield Finding(name, text, f"karmada-vc-agent leave {name} removes what remains of it")
-
-
-def unregistered(role: Object, clusters: Iterable[str], desired: Iterable[str]) -> list[str]:
-    """Return what has joined and is to be served, and has no Cluster."""
-    return sorted({*named_clusters(role)} & {*desired} - {*clusters})
 
 
 def _time(text: object) -> datetime | None:
