@@ -15,21 +15,17 @@ from typing import Any
 
 import click
 
-from karmada_vc_agent.access import agent_objects
-from karmada_vc_agent.access.admission import VALIDATING, served_versions
+from karmada_vc_agent.access import admission, agent_objects
 from karmada_vc_agent.access.rights import HUB_SECRET
 from karmada_vc_agent.cluster.host_objects import NodeTrust
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, agent_id, agent_of
 from karmada_vc_agent.cluster.lease import LEASES_PATH
 from karmada_vc_agent.commands import shared
-from karmada_vc_agent.commands.shared import CommandError, error_text, one_line_errors
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.diagnosis import bundle, findings
 from karmada_vc_agent.diagnosis.findings import Finding
-from karmada_vc_agent.install import join, join_hub, leave_steps
+from karmada_vc_agent.install import host_rights, join, join_hub, leave_steps
 from karmada_vc_agent.install.apply_objects import Changes, apply_all
-from karmada_vc_agent.install.host_rights import described_on_host, grant_on_host, read_host
-from karmada_vc_agent.install.join_hub import HOST, HUB, JoinPlan
 from karmada_vc_agent.kube import kubeconfig
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import server_version
@@ -44,11 +40,7 @@ from karmada_vc_agent.work.works import work_path
 _PATIENCE = Timeouts(request_s=30.0)
 _LOG_LINES = "2000"
 _REACH = "check address, network and certificate authority in that kubeconfig"
-_AGAIN = "mend that, then run karmada-vc-agent doctor again"
-_NO_NODE = (
-    "add a node that is no edge node and in no group, or run the agent elsewhere (--elsewhere)"
-)
-_PODS = "kubectl -n {} get pods; their log says why"
+_PAGE = "see docs/compatibility.md"
 
 
 class DatedClient(ApiClient):
@@ -67,11 +59,12 @@ class DatedClient(ApiClient):
 class Examination:
     """Reads hub and host as an administrator, writes nothing, and collects what is wrong.
 
-    hub: None = no kubeconfig. join: the command that installs the agent. read: lists of objects by
-    name, for the bundle. installed: the agent's kubeconfig for the hub, "" = none.
+    hub: None = no kubeconfig. join: the command that installs the agent. installed: the agent's
+    kubeconfig for the hub, "" = none. read: lists of objects by name, for the bundle. clusters: of
+    the agent, by name. live: its Deployment.
     """
 
-    plan: JoinPlan
+    plan: join_hub.JoinPlan
     host: DatedClient
     hub: DatedClient | None
     join: str
@@ -79,159 +72,132 @@ class Examination:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     found: list[Finding] = field(default_factory=list)
     read: dict[str, list[Object]] = field(default_factory=dict)
+    clusters: dict[str, Object] = field(default_factory=dict)
+    live: Object | None = None
+    has_joined: bool = False
 
     async def run(self) -> list[Finding]:
         """Make all checks; one that fails is a finding, and the others are made all the same."""
-        if self.hub is None:
-            self.found.append(Finding(HUB, "no kubeconfig of the hub", "give --karmada-kubeconfig"))
-        of_hub = (self._hub_itself, self._hub_rights, self._clusters)
-        of_host = (
-            *(self._host_itself, self._host_rights, self._agent, self._groups),
-            self._remains,
-        )
-        for client, checks in ((self.hub, of_hub), (self.host, of_host)):
-            if client is None:
-                continue
-            for check in checks:
-                try:
-                    await check()
-                except UnreachableError as error:
-                    self.found.append(Finding(client.name, f"no answer from the {error}", _REACH))
-                    break
-                except (KubeError, CommandError, ConfigError, ValueError) as error:
-                    self._failed(client, error)
-            self.found += findings.of_clock(client.name, client.ahead_s)
+        self._pods = f"kubectl -n {self.plan.namespace} get pods; their log says why"
+        if hub := self.hub:
+            of_hub = (self._hub_itself, self._hub_rights, self._clusters)
+            await self._make(hub, *(lambda check=check: check(hub) for check in of_hub))
+        else:
+            self.add("hub", "no kubeconfig of it", "give --karmada-kubeconfig")
+        of_agent = (self._deployment, self._certificates, self._groups, self._remains)
+        await self._make(self.host, self._host_itself, self._host_rights, *of_agent)
         return list(dict.fromkeys(self.found))
 
-    def _failed(self, client: ApiClient, error: Exception) -> None:
-        step = "use an administrator's kubeconfig" if isinstance(error, ForbiddenError) else _AGAIN
-        text = error_text(error).removeprefix(f"{client.name}: ")
-        self.found.append(Finding(client.name, text, step))
+    async def _make(self, client: DatedClient, *checks: Callable[[], Any]) -> None:
+        for check in checks:
+            try:
+                await check()
+            except UnreachableError as error:
+                self.add(client.name, f"no answer from the {error}", _REACH)
+                break
+            except (KubeError, shared.CommandError, ConfigError, ValueError) as error:
+                is_forbidden = isinstance(error, ForbiddenError)
+                step = "an administrator's kubeconfig" if is_forbidden else "another kubeconfig"
+                text = shared.error_text(error).removeprefix(f"{client.name}: ")
+                self.add(client.name, text, f"use {step}, or mend that; then run doctor again")
+        self.found += findings.of_clock(client.name, client.ahead_s)
 
-    async def _list(
-        self, client: ApiClient, path: str, of: str, query: dict[str, str] | None = None
-    ) -> list[Object]:
+    def add(self, about: str, problem: str, step: str) -> None:
+        self.found.append(Finding(about, problem, step))
+
+    async def _list(self, client: ApiClient, path: str, of: str) -> list[Object]:
         """Return listed objects with their type (`v1 Node`), and keep them for the bundle."""
         version, _, kind = of.partition(" ")
         head = {"apiVersion": version, "kind": kind}
-        items = [{**head, **each} for each in (await client.get(path, query)).get("items") or ()]
+        items = [{**head, **each} for each in (await client.get(path)).get("items") or ()]
         self.read.setdefault(f"{client.name}-{kind.lower()}s", []).extend(items)
         return items
 
-    # --- the hub ------------------------------------------------------------------------
+    async def _hub_itself(self, hub: ApiClient) -> None:
+        await check_karmada(hub, pause_s=0.2)
+        for text in versions.missing_fields(await hub.find(join_hub.CRD_OF_WORKS)):
+            self.add("hub", text, f"upgrade Karmada; {_PAGE}")
 
-    async def _hub_itself(self) -> None:
-        assert self.hub is not None  # noqa: S101 - run() leaves these checks out
-        await check_karmada(self.hub, pause_s=0.2)
-        definition = await self.hub.find(join_hub.CRD_OF_WORKS)
-        for text in versions.missing_fields(definition):
-            self.found.append(Finding(HUB, text, "upgrade Karmada (docs/compatibility.md)"))
-
-    async def _hub_rights(self) -> None:
-        assert self.hub is not None  # noqa: S101
+    async def _hub_rights(self, hub: ApiClient) -> None:
         access = self.plan.access
-        if not await join_hub.hub_role(self.hub, access.agent):
-            text = f"agent {access.agent} has not joined"
-            self.found.append(Finding(HUB, text, self.join))
+        if not await join_hub.hub_role(hub, access.agent):
+            self.add("hub", f"agent {access.agent} has not joined", self.join)
             return
         lines: list[str] = []
-        await join_hub.grant_on_hub(self.hub, access, Changes(lines.append, is_dry=True))
-        self.found += findings.of_changes(HUB, lines, self.join)
+        await join_hub.grant_on_hub(hub, access, Changes(lines.append, is_dry=True))
+        self.found += findings.of_changes("hub", lines, self.join)
 
-    async def _own_clusters(self) -> list[Object]:
-        if self.hub is None or not self.hub.is_reachable:
-            return []
-        if "hub-clusters" not in self.read:
-            of = "cluster.karmada.io/v1alpha1 Cluster"
-            await self._list(self.hub, CLUSTERS_PATH, of)
+    async def _clusters(self, hub: ApiClient) -> None:
         own = agent_id(self.plan.namespace, self.plan.access.agent)
-        return [each for each in self.read["hub-clusters"] if agent_of(each) == own]
-
-    async def _clusters(self) -> None:
-        assert self.hub is not None  # noqa: S101
-        clusters, now = await self._own_clusters(), self.now()
-        self.found += findings.of_conditions(
-            {each["metadata"]["name"]: dig(each, "status", "conditions") or () for each in clusters}
-        )
-        self.found += findings.of_deletions(HUB, clusters, now)
-        for name in (each["metadata"]["name"] for each in clusters):
-            lease = await self.hub.find(f"{LEASES_PATH}/{name}")
-            self.read.setdefault("hub-leases", []).extend([lease] if lease else [])
-            step = _PODS.format(self.plan.namespace)
-            self.found += findings.of_lease(name, lease, now, step)
+        listed = await self._list(hub, CLUSTERS_PATH, "cluster.karmada.io/v1alpha1 Cluster")
+        self.clusters = {c["metadata"]["name"]: c for c in listed if agent_of(c) == own}
+        of_each = {n: dig(c, "status", "conditions") or () for n, c in self.clusters.items()}
+        self.found += findings.of_conditions(of_each)
+        self.found += findings.of_deletions("hub", self.clusters.values(), self.now())
+        for name in self.clusters:
+            lease = await hub.find(f"{LEASES_PATH}/{name}")
+            self.found += findings.of_lease(name, lease, self.now(), self._pods)
             path = work_path(execution_namespace(name))
-            works = await self._list(self.hub, path, "work.karmada.io/v1alpha1 Work")
-            self.found += findings.of_deletions(HUB, works, now)
-
-    # --- the host -----------------------------------------------------------------------
+            works = await self._list(hub, path, "work.karmada.io/v1alpha1 Work")
+            self.found += findings.of_deletions("hub", works, self.now())
 
     async def _host_itself(self) -> None:
-        served, _ = await read_host(self.host, self.plan.access.agent)
-        version = await server_version(self.host)
-        if VALIDATING not in served_versions(served) and not self.plan.unconfined:
-            text, step = versions.unconfined(version), "upgrade the host (docs/compatibility.md)"
-            self.found.append(Finding(HOST, text, step))
+        served, _ = await host_rights.read_host(self.host, self.plan.access.agent)
+        version, can_confine = await server_version(self.host), admission.served_versions(served)
+        if admission.VALIDATING not in can_confine and not self.plan.unconfined:
+            self.add("host", versions.unconfined(version), f"upgrade the host; {_PAGE}")
         elif text := versions.not_measured(version):
-            self.found.append(Finding(HOST, text, "test it before you rely on it"))
+            self.add("host", text, "test it before you rely on it")
         if self.hub is not None and self.hub.is_reachable:
             await check_apart(self.hub, await join_hub.host_uid(self.host))
 
-    async def _has_joined(self) -> bool:
-        role = f"{CLUSTER_ROLES_PATH}/vc-agent:{self.plan.access.agent}"
-        return await self.host.find(role) is not None
-
     async def _host_rights(self) -> None:
-        agent = self.plan.access.agent
-        if not await self._has_joined():
-            self.found.append(Finding(HOST, f"agent {agent} has not joined", self.join))
+        agent, lines = self.plan.access.agent, list[str]()
+        role = await self.host.find(f"{CLUSTER_ROLES_PATH}/vc-agent:{agent}")
+        self.has_joined = role is not None
+        if not self.has_joined:
+            self.add("host", f"agent {agent} has not joined", self.join)
             return
-        lines: list[str] = []
+        path = f"/apis/apps/v1/namespaces/{self.plan.namespace}/deployments/{agent}"
+        self.live = await self.host.find(path)
         changes = Changes(lines.append, is_dry=True)
-        served, installed = await read_host(self.host, agent)
-        described = await described_on_host(self.host, self.plan.config)
+        served, installed = await host_rights.read_host(self.host, agent)
+        described = await host_rights.described_on_host(self.host, self.plan.config)
         rights = self.plan.rights(served, installed, described)
-        await grant_on_host(self.host, rights, served, changes)
-        containers = ("spec", "template", "spec", "containers")
-        image = dig(await self._deployment(), *containers, 0, "image") or self.plan.image
-        await apply_all(
-            self.host, agent_objects.workload_objects(replace(rights.install, image=image)), changes
-        )
-        self.found += findings.of_changes(HOST, lines, self.join)
+        await host_rights.grant_on_host(self.host, rights, served, changes)
+        image = dig(self.live, "spec", "template", "spec", "containers", 0, "image")
+        install = replace(rights.install, image=image or self.plan.image)
+        await apply_all(self.host, agent_objects.workload_objects(install), changes)
+        self.found += findings.of_changes("host", lines, self.join)
 
-    async def _deployment(self) -> Object | None:
-        path = f"/apis/apps/v1/namespaces/{self.plan.namespace}/deployments"
-        return await self.host.find(f"{path}/{self.plan.access.agent}")
-
-    async def _agent(self) -> None:
-        """Check the Deployment, its Pods, whether a node suits, its lead and certificates."""
+    async def _deployment(self) -> None:
         namespace, agent = self.plan.namespace, self.plan.access.agent
-        has_joined, live = await self._has_joined(), await self._deployment()
         nodes = await self._list(self.host, "/api/v1/nodes", "v1 Node")
         if not self.plan.is_elsewhere:
             desired = agent_objects.workload_objects(self.plan.rights().install)[-1]
-            pod = dig(live or desired, "spec", "template", "spec")
-            self.found += findings.of_nodes(nodes, pod, _NO_NODE)
-        if not has_joined:
-            return
-        if live is not None:
-            self.read["host-deployments"] = [live]
-            self.found += findings.of_deployment(live, self.join)
+            pod = dig(self.live or desired, "spec", "template", "spec")
+            self.found += findings.of_nodes(nodes, pod, join.NO_NODE)
+        if self.live is not None:
+            self.read["host-deployments"] = [self.live]
+            self.found += findings.of_deployment(self.live, self.join)
             if problem := await join.pod_problem(self.host, namespace, agent):
-                self.found.append(Finding(HOST, problem.text, problem.step))
-        lease = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{agent}"
-        found = findings.of_lease(
-            f"agent {agent}", await self.host.find(lease), self.now(), _PODS.format(namespace)
-        )
-        self.found += found if self.plan.config.leader_elect else ()
-        secrets = f"/api/v1/namespaces/{namespace}/secrets"
-        chains = {"": b""}
-        if not self.installed:
+                self.add("host", problem.text, problem.step)
+        if self.has_joined and self.plan.config.leader_elect:
+            leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+            lease = await self.host.find(f"{leases}/{agent}")
+            self.found += findings.of_lease(f"agent {agent}", lease, self.now(), self._pods)
+
+    async def _certificates(self) -> None:
+        namespace, agent, chains = self.plan.namespace, self.plan.access.agent, {"": b""}
+        if self.installed:
+            own = kubeconfig.client_certificate(self.installed.encode(), Path(HUB_SECRET))
+            chains[HUB_SECRET] = own[1] if own is not None else b""
+        elif self.has_joined:
             text = f"Secret {namespace}/{HUB_SECRET} with the agent's kubeconfig is missing"
-            self.found.append(Finding(HOST, text, self.join))
-        elif of := kubeconfig.client_certificate(self.installed.encode(), Path(HUB_SECRET)):
-            chains[HUB_SECRET] = of[1]
-        for name in (f"{agent}-metrics-tls", agent_objects.certificates_name(agent)):
-            secret = await self.host.find(f"{secrets}/{name}")
+            self.add("host", text, self.join)
+        names = (agent_objects.metrics_certificate(agent), agent_objects.certificates_name(agent))
+        for name in names:
+            secret = await self.host.find(f"/api/v1/namespaces/{namespace}/secrets/{name}")
             chains[name] = base64.b64decode(dig(secret, "data", "tls.crt") or "")
         for name, chain in chains.items():
             step = self.join if name == HUB_SECRET else f"renew Secret {namespace}/{name}"
@@ -239,47 +205,36 @@ class Examination:
 
     async def _groups(self) -> None:
         """Check the groups of what has no Cluster yet; of the others the agent reports it."""
-        clusters = {each["metadata"]["name"] for each in await self._own_clusters()}
-        config = self.plan.config
-        described = (await described_on_host(self.host, config)).virtual_clusters
-        nodes = findings.nodes_of(self.read.get("host-nodes", ()))
-        trust = NodeTrust(self.host, nodes)
+        described = await host_rights.described_on_host(self.host, self.plan.config)
+        trust = NodeTrust(self.host, nodes := findings.nodes_of(self.read.get("host-nodes", ())))
         await trust.check()
-        conditions = findings.of_groups(
-            (*config.virtual_clusters, *described),
-            nodes,
-            node_restriction=trust.node_restriction,
-            edges=trust.has_kubeedge,
-        )
-        new = {name: of for name, of in conditions.items() if name not in clusters}
-        self.found += findings.of_conditions(new)
+        vcs = (*self.plan.config.virtual_clusters, *described.virtual_clusters)
+        new = findings.of_groups(vcs, nodes, trust)
+        of_each = {name: of for name, of in new.items() if name not in self.clusters}
+        self.found += findings.of_conditions(of_each)
 
     async def _remains(self) -> None:
         """Check what an earlier virtual cluster left, and what is not deleted."""
         claimed = await leave_steps.claimed(self.host, f"{AGENT_LABEL}={self.plan.access.agent}")
-        self.read["host-namespaces"] = [live for live, _ in claimed]
         head = {"apiVersion": "v1", "kind": "Namespace"}
-        ended = [{**head, **live} for live, _ in claimed]
-        self.found += findings.of_deletions(HOST, ended, self.now())
-        if self.hub is not None and self.hub.is_reachable:
-            clusters = [each["metadata"]["name"] for each in await self._own_clusters()]
-            names = {claim.cluster for _, claim in claimed}
-            self.found += findings.of_claims(names, clusters, self.plan.access.clusters)
+        self.read["host-namespaces"] = spaces = [{**head, **live} for live, _ in claimed]
+        self.found += findings.of_deletions("host", spaces, self.now())
+        if "hub-clusters" in self.read:
+            expected = {*self.clusters, *self.plan.access.clusters}
+            self.found += findings.of_claims({of.cluster for _, of in claimed} - expected)
 
     async def write_bundle(self, path: Path) -> None:
         """Write what was read, and the logs of the agent. Raises OSError."""
         texts = {"findings.txt": "\n".join(map(str, self.found)), "join.txt": self.join}
         base = f"/api/v1/namespaces/{self.plan.namespace}"
-        for plural, of in (("pods", "v1 Pod"), ("events", "v1 Event")):
-            try:
-                items = await self._list(self.host, f"{base}/{plural}", of)
-                for pod in items if plural == "pods" else ():
-                    name = pod["metadata"]["name"]
-                    query = {"tailLines": _LOG_LINES}
-                    log = await self.host.request("GET", f"{base}/pods/{name}/log", query=query)
-                    texts[f"{name}.log"] = log.decode(errors="replace")
-            except KubeError as error:
-                texts[f"{plural}.error"] = error_text(error)
+        try:
+            await self._list(self.host, f"{base}/events", "v1 Event")
+            for pod in await self._list(self.host, f"{base}/pods", "v1 Pod"):
+                name, query = pod["metadata"]["name"], {"tailLines": _LOG_LINES}
+                log = await self.host.request("GET", f"{base}/pods/{name}/log", query=query)
+                texts[f"{name}.log"] = log.decode(errors="replace")
+        except KubeError as error:
+            texts["logs.error"] = shared.error_text(error)
         bundle.write(path, self.read, texts)
 
 
@@ -288,24 +243,25 @@ async def examine(options: dict[str, Any], join_options: tuple[str, ...]) -> lis
     _, agent, namespace = shared.settings_and_agent(options)
     host_at = kubeconfig.find_credentials(options["kubeconfig"], in_cluster_first=True)
     async with AsyncExitStack() as stack:
-        host = await stack.enter_async_context(DatedClient(HOST, host_at, timeouts=_PATIENCE))
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        host = await stack.enter_async_context(DatedClient("host", host_at, timeouts=_PATIENCE))
         file, installed = options["config_path"], ""
         try:
             installed = await join_hub.installed_kubeconfig(host, namespace)
-            file = file or await _installed_settings(host, namespace, agent, folder)
+            if file is None:
+                path = f"/api/v1/namespaces/{namespace}/configmaps/{agent}"
+                settings = dig(await host.find(path), "data", "agent.yaml")
+                folder = stack.enter_context(tempfile.TemporaryDirectory())
+                file = _settings_file(folder, str(settings)) if settings else None
         except KubeError:
             if file is None:
                 raise
-        plan = join.plan_of(_as_of_join(options, file, join_options))
-        hub = None
-        if options["karmada_kubeconfig"] or installed:
-            given, own = options["karmada_kubeconfig"], Path(HUB_SECRET)
-            if given:
-                at_hub = kubeconfig.read_kubeconfig(Path(given), options["karmada_context"])
-            else:
-                at_hub = kubeconfig.parse_kubeconfig(installed.encode(), own)
-            hub = await stack.enter_async_context(DatedClient(HUB, at_hub, timeouts=_PATIENCE))
+        plan, hub = join.plan_of(_as_of_join(options, file, join_options)), None
+        if given := options["karmada_kubeconfig"]:
+            at_hub = kubeconfig.read_kubeconfig(Path(given), options["karmada_context"])
+        elif installed:
+            at_hub = kubeconfig.parse_kubeconfig(installed.encode(), Path(HUB_SECRET))
+        if given or installed:
+            hub = await stack.enter_async_context(DatedClient("hub", at_hub, timeouts=_PATIENCE))
         command = _join_command(options, join_options)
         examination = Examination(plan, host, hub, command, installed)
         found = await examination.run()
@@ -314,15 +270,8 @@ async def examine(options: dict[str, Any], join_options: tuple[str, ...]) -> lis
         return found
 
 
-async def _installed_settings(
-    host: ApiClient, namespace: str, agent: str, folder: Path
-) -> Path | None:
-    """Return a file with the settings that were installed, None if there are none."""
-    settings = await host.find(f"/api/v1/namespaces/{namespace}/configmaps/{agent}")
-    text = dig(settings, "data", "agent.yaml")
-    if not isinstance(text, str):
-        return None
-    file = folder / "agent.yaml"
+def _settings_file(folder: str, text: str) -> Path:
+    file = Path(folder, "agent.yaml")
     file.write_text(text)
     return file
 
@@ -330,13 +279,9 @@ async def _installed_settings(
 _SHARED = ("agent_name", "agent_namespace", "karmada_kubeconfig", "karmada_context", "kubeconfig")
 
 
-def _given(options: dict[str, Any]) -> list[str]:
-    return [
-        part
-        for name in _SHARED
-        if options[name]
-        for part in (f"--{name.replace('_', '-')}", options[name])
-    ]
+def _given(options: dict[str, Any], *more: str) -> list[str]:
+    pairs = ((f"--{name.replace('_', '-')}", options[name]) for name in _SHARED if options[name])
+    return [*(part for pair in pairs for part in pair), *more]
 
 
 def _as_of_join(
@@ -344,24 +289,20 @@ def _as_of_join(
 ) -> dict[str, Any]:
     """Return the options that `join` would be run with. Raises click.UsageError."""
     config = ["--config", str(file)] if file is not None else []
-    arguments = ["-o", "yaml", *config, *_given(options), *join_options]
-    return join.join.make_context("doctor -- JOIN_OPTIONS", arguments).params
+    arguments = ["-o", "yaml", *config, *_given(options, *join_options)]
+    return join.join.make_context("doctor -- OPTIONS_OF_JOIN", arguments).params
 
 
 def _join_command(options: dict[str, Any], join_options: tuple[str, ...]) -> str:
     file = options["config_path"] or "agent.yaml"
-    words = ["karmada-vc-agent", "join", "--config", str(file), *_given(options), *join_options]
+    words = ("karmada-vc-agent", "join", "--config", str(file), *_given(options, *join_options))
     return f"{shlex.join(words)} --apply"
 
 
 @click.command(
-    "doctor",
-    epilog=shared.examples("doctor"),
-    short_help="Find what is wrong with hub, host and agent.",
+    "doctor", epilog=shared.examples("doctor"), short_help="Find what is wrong with an agent."
 )
-@click.argument(
-    "join_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- FURTHER_OPTIONS_OF_JOIN...]"
-)
+@click.argument("join_options", nargs=-1, metavar="[-- OPTIONS_OF_JOIN...]")
 @shared.options("doctor")
 def doctor(join_options: tuple[str, ...], **options: Any) -> None:
     """Check versions, connections, rights, clocks, nodes, groups, Leases, certificates and more.
@@ -370,12 +311,10 @@ def doctor(join_options: tuple[str, ...], **options: Any) -> None:
     Each finding is one line that ends with the next step. It writes nothing to hub and host. The
     exit code is 0 if nothing was found, 1 if something was, 2 for a wrong option or file.
     """
-    with one_line_errors():
+    with shared.one_line_errors():
         found = asyncio.run(examine(options, join_options))
-    for each in found:
+    for each in found or ("Nothing is wrong",):
         click.echo(str(each))
     if options["bundle"] is not None:
         click.echo(f"wrote {options['bundle']}", err=True)
-    if found:
-        sys.exit(shared.EXIT_FAILED)
-    click.echo("Nothing is wrong")
+    sys.exit(shared.EXIT_FAILED if found else 0)

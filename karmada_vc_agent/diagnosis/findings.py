@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from karmada_vc_agent.cluster.host_objects import NodeTrust
 from karmada_vc_agent.cluster.rules import conditions as rules
 from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.cluster.virtual_clusters import Membership, VirtualClusters
@@ -83,17 +84,18 @@ def nodes_of(items: Iterable[Object]) -> Store[Node]:
 
 
 def of_groups(
-    vcs: Iterable[VirtualCluster], nodes: Store[Node], *, node_restriction: bool | None, edges: bool
+    vcs: Iterable[VirtualCluster], nodes: Store[Node], trust: NodeTrust
 ) -> dict[str, list[Condition]]:
     """Return by virtual cluster the conditions of its group, as the agent would report them."""
     all_vcs = VirtualClusters(vcs)
     membership = Membership(all_vcs, nodes, lambda _: "")
+    is_on, edges = trust.node_restriction, trust.has_kubeedge
     return {
         name: [
             nodes_missing(nodes, vc),
             node_overlap(membership.overlaps(name)),
             rules.nodes_reachable(*rules.count_nodes(membership.nodes_of(name))),
-            rules.group_trusted(vc, has_kubeedge=edges, node_restriction=node_restriction),
+            rules.group_trusted(vc, has_kubeedge=edges, node_restriction=is_on),
         ]
         for name, vc in all_vcs.items()
     }
@@ -245,11 +247,9 @@ def of_deletions(side: str, objects: Iterable[Object], now: datetime) -> Iterato
         yield Finding(side, text, step)
 
 
-def of_claims(
-    claimed: Iterable[str], clusters: Iterable[str], expected: Iterable[str]
-) -> Iterator[Finding]:
+def of_claims(names: Iterable[str]) -> Iterator[Finding]:
     """Yield virtual clusters that have namespaces on the host, and no Cluster on the hub."""
-    for name in sorted({*claimed} - {*clusters} - {*expected}):
+    for name in sorted(names):
         text = f"namespaces on the host are claimed for {name}, which has no Cluster on the hub"
         yield Finding(name, text, f"karmada-vc-agent leave {name} removes what remains of it")
 

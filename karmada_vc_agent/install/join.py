@@ -200,7 +200,7 @@ class PodProblem(NamedTuple):
 
 WAIT_S, FINAL_AFTER_S, POLL_S = 180.0, 15.0, 1.0
 """An image that cannot be pulled once, or a node that is new, may be well a moment later."""
-_NO_NODE = "add a node that is no edge node and in no group, or give --elsewhere and run it outside"
+NO_NODE = "add a node that is no edge node and in no group, or give --elsewhere and run it outside"
 PUSH = (
     "hack/image builds the image; push it to a registry that the host reaches, then join with "
     "--image REGISTRY/karmada-vc-agent:TAG"
@@ -228,7 +228,7 @@ def _problem_of(pod: Object, namespace: str) -> PodProblem | None:
         if each.get("type") == "Ready" and each.get("status") == "True":
             return None
         if each.get("type") == "PodScheduled" and each.get("status") == "False":
-            return PodProblem(f"{name} is Pending: {each.get('message')}", _NO_NODE)
+            return PodProblem(f"{name} is Pending: {each.get('message')}", NO_NODE)
     log = f"kubectl -n {namespace} logs {pod['metadata']['name']} --previous"
     for each in maps_at(pod, "status", "containerStatuses"):
         if reason := dig(each, "state", "waiting", "reason"):

@@ -291,9 +291,14 @@ async def run_all(leaving: Leaving, hub_at: Credentials, host_at: Credentials) -
         return
     _confirm(leaving, f"Remove all {len(names)} virtual clusters of agent {leaving.agent}?")
     for name in names:
-        purges = leaving.purges and name == names[-1]
-        one = replace(leaving, cluster=name, is_sure=True, purges=purges)
-        await run_leave(one, hub_at, host_at)
+        await run_leave(replace(leaving, cluster=name, is_sure=True, purges=False), hub_at, host_at)
+    if leaving.purges:
+        async with _connect(leaving, hub_at, host_at) as (hub, host, _):
+            with suppress(TimeoutError):  # what is left is reported then
+                async with waiting("what they had to be deleted", leaving.timeout_s):
+                    while await clusters_left(leaving, hub, host):
+                        await asyncio.sleep(steps.POLL_S)
+        await run_purge(replace(leaving, is_sure=True), hub_at, host_at)
 
 
 async def run_prune(leaving: Leaving, hub_at: Credentials, host_at: Credentials) -> None:

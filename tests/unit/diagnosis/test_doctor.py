@@ -140,8 +140,10 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
 
 JOINED = [
     "host: it has no Pod yet; next: kubectl -n edge get events",
-    "agent edge: it has no Lease: no agent serves it; next: kubectl -n edge get pods; their log "
-    "says why",
+    (
+        "agent edge: it has no Lease: no agent serves it; next: kubectl -n edge get pods; their "
+        "log says why"
+    ),
     "host: Secret edge/karmada-kubeconfig with the agent's kubeconfig is missing; next: JOIN",
 ]
 """What is wrong after `join` on fakes, on which nothing runs."""
@@ -256,7 +258,8 @@ async def test_account_with_too_few_rights_is_a_finding_with_the_rule(site: Site
 
 async def test_settings_and_hub_of_an_installed_agent_are_read_from_the_host(site: Site) -> None:
     await site.join()
-    own = Path(site.kubeconfig(site.hub, "own")).read_bytes()
+    site.kubeconfig(site.hub, "own")
+    own = (site.folder / "own").read_bytes()
     data = {"karmada-kubeconfig": base64.b64encode(own).decode()}
     metadata = {"name": "karmada-kubeconfig", "namespace": "edge"}
     site.host.seed({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
