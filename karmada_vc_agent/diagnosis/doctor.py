@@ -97,9 +97,9 @@ class Examination:
                 break
             except (KubeError, shared.CommandError, ConfigError, ValueError) as error:
                 is_forbidden = isinstance(error, ForbiddenError)
-                step = "an administrator's kubeconfig" if is_forbidden else "another kubeconfig"
+                step = "use an administrator's kubeconfig" if is_forbidden else "mend that"
                 text = shared.error_text(error).removeprefix(f"{client.name}: ")
-                self.add(client.name, text, f"use {step}, or mend that; then run doctor again")
+                self.add(client.name, text, f"{step}, then run doctor again")
         self.found += findings.of_clock(client.name, client.ahead_s)
 
     def add(self, about: str, problem: str, step: str) -> None:
