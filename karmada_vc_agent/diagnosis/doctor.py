@@ -70,7 +70,7 @@ class Examination:
     join: str
     installed: str = ""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    found: list[Finding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     read: dict[str, list[Object]] = field(default_factory=dict)
     clusters: dict[str, Object] = field(default_factory=dict)
     live: Object | None = None
@@ -86,7 +86,7 @@ class Examination:
             self.add("hub", "no kubeconfig of it", "give --karmada-kubeconfig")
         of_agent = (self._deployment, self._certificates, self._groups, self._remains)
         await self._make(self.host, self._host_itself, self._host_rights, *of_agent)
-        return list(dict.fromkeys(self.found))
+        return list(dict.fromkeys(self.findings))
 
     async def _make(self, client: DatedClient, *checks: Callable[[], Any]) -> None:
         for check in checks:
@@ -100,10 +100,10 @@ class Examination:
                 step = "use an administrator's kubeconfig" if is_forbidden else "mend that"
                 text = shared.error_text(error).removeprefix(f"{client.name}: ")
                 self.add(client.name, text, f"{step}, then run doctor again")
-        self.found += findings.of_clock(client.name, client.ahead_s)
+        self.findings += findings.of_clock(client.name, client.ahead_s)
 
     def add(self, about: str, problem: str, step: str) -> None:
-        self.found.append(Finding(about, problem, step))
+        self.findings.append(Finding(about, problem, step))
 
     async def _list(self, client: ApiClient, path: str, of: str) -> list[Object]:
         """Return listed objects with their type (`v1 Node`), and keep them for the bundle."""
@@ -125,21 +125,21 @@ class Examination:
             return
         lines: list[str] = []
         await join_hub.grant_on_hub(hub, access, Changes(lines.append, is_dry=True))
-        self.found += findings.of_changes("hub", lines, self.join)
+        self.findings += findings.of_changes("hub", lines, self.join)
 
     async def _clusters(self, hub: ApiClient) -> None:
         own = agent_id(self.plan.namespace, self.plan.access.agent)
         listed = await self._list(hub, CLUSTERS_PATH, "cluster.karmada.io/v1alpha1 Cluster")
         self.clusters = {c["metadata"]["name"]: c for c in listed if agent_of(c) == own}
         of_each = {n: dig(c, "status", "conditions") or () for n, c in self.clusters.items()}
-        self.found += findings.of_conditions(of_each)
-        self.found += findings.of_deletions("hub", self.clusters.values(), self.now())
+        self.findings += findings.of_conditions(of_each)
+        self.findings += findings.of_deletions("hub", self.clusters.values(), self.now())
         for name in self.clusters:
             lease = await hub.find(f"{LEASES_PATH}/{name}")
-            self.found += findings.of_lease(name, lease, self.now(), self._pods)
+            self.findings += findings.of_lease(name, lease, self.now(), self._pods)
             path = work_path(execution_namespace(name))
             works = await self._list(hub, path, "work.karmada.io/v1alpha1 Work")
-            self.found += findings.of_deletions("hub", works, self.now())
+            self.findings += findings.of_deletions("hub", works, self.now())
 
     async def _host_itself(self) -> None:
         served, _ = await host_rights.read_host(self.host, self.plan.access.agent)
@@ -168,7 +168,7 @@ class Examination:
         image = dig(self.live, "spec", "template", "spec", "containers", 0, "image")
         install = replace(rights.install, image=image or self.plan.image)
         await apply_all(self.host, agent_objects.workload_objects(install), changes)
-        self.found += findings.of_changes("host", lines, self.join)
+        self.findings += findings.of_changes("host", lines, self.join)
 
     async def _deployment(self) -> None:
         namespace, agent = self.plan.namespace, self.plan.access.agent
@@ -176,16 +176,16 @@ class Examination:
         if not self.plan.is_elsewhere:
             desired = agent_objects.workload_objects(self.plan.rights().install)[-1]
             pod = dig(self.live or desired, "spec", "template", "spec")
-            self.found += findings.of_nodes(nodes, pod, join.NO_NODE)
+            self.findings += findings.of_nodes(nodes, pod, join.NO_NODE)
         if self.live is not None:
             self.read["host-deployments"] = [self.live]
-            self.found += findings.of_deployment(self.live, self.join)
+            self.findings += findings.of_deployment(self.live, self.join)
             if problem := await join.pod_problem(self.host, namespace, agent):
                 self.add("host", problem.text, problem.step)
         if self.has_joined and self.plan.config.leader_elect:
             leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
             lease = await self.host.find(f"{leases}/{agent}")
-            self.found += findings.of_lease(f"agent {agent}", lease, self.now(), self._pods)
+            self.findings += findings.of_lease(f"agent {agent}", lease, self.now(), self._pods)
 
     async def _certificates(self) -> None:
         namespace, agent, chains = self.plan.namespace, self.plan.access.agent, {"": b""}
@@ -201,7 +201,7 @@ class Examination:
             chains[name] = base64.b64decode(dig(secret, "data", "tls.crt") or "")
         for name, chain in chains.items():
             step = self.join if name == HUB_SECRET else f"renew Secret {namespace}/{name}"
-            self.found += findings.of_certificate(name, chain, self.now(), step)
+            self.findings += findings.of_certificate(name, chain, self.now(), step)
 
     async def _groups(self) -> None:
         """Check the groups of what has no Cluster yet; of the others the agent reports it."""
@@ -211,21 +211,21 @@ class Examination:
         vcs = (*self.plan.config.virtual_clusters, *described.virtual_clusters)
         new = findings.of_groups(vcs, nodes, trust)
         of_each = {name: of for name, of in new.items() if name not in self.clusters}
-        self.found += findings.of_conditions(of_each)
+        self.findings += findings.of_conditions(of_each)
 
     async def _remains(self) -> None:
         """Check what an earlier virtual cluster left, and what is not deleted."""
         claimed = await leave_steps.claimed(self.host, f"{AGENT_LABEL}={self.plan.access.agent}")
         head = {"apiVersion": "v1", "kind": "Namespace"}
         self.read["host-namespaces"] = spaces = [{**head, **live} for live, _ in claimed]
-        self.found += findings.of_deletions("host", spaces, self.now())
+        self.findings += findings.of_deletions("host", spaces, self.now())
         if "hub-clusters" in self.read:
             expected = {*self.clusters, *self.plan.access.clusters}
-            self.found += findings.of_claims({of.cluster for _, of in claimed} - expected)
+            self.findings += findings.of_claims({of.cluster for _, of in claimed} - expected)
 
     async def write_bundle(self, path: Path) -> None:
         """Write what was read, and the logs of the agent. Raises OSError."""
-        texts = {"findings.txt": "\n".join(map(str, self.found)), "join.txt": self.join}
+        texts = {"findings.txt": "\n".join(map(str, self.findings)), "join.txt": self.join}
         base = f"/api/v1/namespaces/{self.plan.namespace}"
         try:
             await self._list(self.host, f"{base}/events", "v1 Event")
@@ -264,10 +264,10 @@ async def examine(options: dict[str, Any], join_options: tuple[str, ...]) -> lis
             hub = await stack.enter_async_context(DatedClient("hub", at_hub, timeouts=_PATIENCE))
         command = _join_command(options, join_options)
         examination = Examination(plan, host, hub, command, installed)
-        found = await examination.run()
+        problems = await examination.run()
         if options["bundle"] is not None:
             await examination.write_bundle(options["bundle"])
-        return found
+        return problems
 
 
 def _settings_file(folder: str, text: str) -> Path:
@@ -309,12 +309,12 @@ def doctor(join_options: tuple[str, ...], **options: Any) -> None:
 
     Before join it says whether hub and host suit, afterwards what keeps the agent from serving.
     Each finding is one line that ends with the next step. It writes nothing to hub and host. The
-    exit code is 0 if nothing was found, 1 if something was, 2 for a wrong option or file.
+    exit code is 0 if nothing is wrong, 1 if something is, 2 for a wrong option or file.
     """
     with shared.one_line_errors():
-        found = asyncio.run(examine(options, join_options))
-    for each in found or ("Nothing is wrong",):
+        problems = asyncio.run(examine(options, join_options))
+    for each in problems or ("Nothing is wrong",):
         click.echo(str(each))
     if options["bundle"] is not None:
         click.echo(f"wrote {options['bundle']}", err=True)
-    sys.exit(shared.EXIT_FAILED if found else 0)
+    sys.exit(shared.EXIT_FAILED if problems else 0)

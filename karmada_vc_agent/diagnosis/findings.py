@@ -1,4 +1,4 @@
-"""What `doctor` finds in objects that were read: rules over plain dicts."""
+"""What `doctor` reports of objects that were read: rules over plain dicts."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta

@@ -190,7 +190,7 @@ async def _apply(plan: JoinPlan, hub: Hub | None, host: ApiClient | None, uid: s
         await wait_served(host, plan)
 
 
-class PodProblem(NamedTuple):
+class _PodProblem(NamedTuple):
     """Why a Pod of the agent does not serve. step: what to do. is_final: waiting helps little."""
 
     text: str
@@ -207,7 +207,7 @@ PUSH = (
 )
 
 
-async def pod_problem(host: ApiClient, namespace: str, agent: str) -> PodProblem | None:
+async def pod_problem(host: ApiClient, namespace: str, agent: str) -> _PodProblem | None:
     """Return why no Pod of the agent serves, None if one does. Raises KubeError."""
     deployment = await host.find(f"/apis/apps/v1/namespaces/{namespace}/deployments/{agent}") or {}
     generation, status = dig(deployment, "metadata", "generation"), deployment.get("status") or {}
@@ -218,26 +218,26 @@ async def pod_problem(host: ApiClient, namespace: str, agent: str) -> PodProblem
     pods = f"/api/v1/namespaces/{namespace}/pods"
     listed = (await host.get(pods, {"labelSelector": f"app={agent}"})).get("items") or ()
     problems = [each for pod in listed if (each := _problem_of(pod, namespace))]
-    nothing = PodProblem("it has no Pod yet", f"kubectl -n {namespace} get events", is_final=False)
+    nothing = _PodProblem("it has no Pod yet", f"kubectl -n {namespace} get events", is_final=False)
     return max(problems, key=lambda each: each.is_final, default=nothing)
 
 
-def _problem_of(pod: Object, namespace: str) -> PodProblem | None:
+def _problem_of(pod: Object, namespace: str) -> _PodProblem | None:
     name = f"Pod {pod['metadata']['name']}"
     for each in maps_at(pod, "status", "conditions"):
         if each.get("type") == "Ready" and each.get("status") == "True":
             return None
         if each.get("type") == "PodScheduled" and each.get("status") == "False":
-            return PodProblem(f"{name} is Pending: {each.get('message')}", NO_NODE)
+            return _PodProblem(f"{name} is Pending: {each.get('message')}", NO_NODE)
     log = f"kubectl -n {namespace} logs {pod['metadata']['name']} --previous"
     for each in maps_at(pod, "status", "containerStatuses"):
         if reason := dig(each, "state", "waiting", "reason"):
             text = f"{name}: {reason}: {dig(each, 'state', 'waiting', 'message') or each['image']}"
             if "Image" in reason:
-                return PodProblem(text, PUSH)
-            return PodProblem(text, log, is_final=reason == "CrashLoopBackOff")
+                return _PodProblem(text, PUSH)
+            return _PodProblem(text, log, is_final=reason == "CrashLoopBackOff")
     step = log.removesuffix(" --previous")
-    return PodProblem(f"{name} runs, but is not Ready", step, is_final=False)
+    return _PodProblem(f"{name} runs, but is not Ready", step, is_final=False)
 
 
 async def wait_served(host: ApiClient, plan: JoinPlan) -> None:
