@@ -54,6 +54,7 @@ _log = logging.getLogger(__name__)
 _CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 _OTHER_COMMANDS = {
+    "doctor": "karmada_vc_agent.diagnosis.doctor",
     "join": "karmada_vc_agent.install.join",
     "explain": "karmada_vc_agent.diagnosis.explain",
     "status": "karmada_vc_agent.diagnosis.status",
@@ -103,7 +104,7 @@ def _flags(command: Callable[..., None]) -> Callable[..., None]:
             # config reports an invalid number in one line
             type=_Switch() if is_switch else str,
             metavar=None if is_switch else _metavar(setting),
-            help=setting.help + _default(setting),
+            help=setting.plain_help + _default(setting),
         )(command)
     return command
 

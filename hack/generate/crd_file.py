@@ -134,8 +134,8 @@ def _description(setting: Setting) -> str:
     """Return its help text, with the default where there is one to name."""
     default = setting.default
     if isinstance(default, bool | int | str) and setting.default_text:
-        return f"{setting.help} Default: {setting.default_text}."
-    return setting.help
+        return f"{setting.plain_help} Default: {setting.default_text}."
+    return setting.plain_help
 
 
 _OF_OBJECTS: Object = {

@@ -53,10 +53,11 @@ def one_line_errors(failed: int = EXIT_FAILED) -> Iterator[None]:
     except _SETTINGS_ERRORS as error:
         end(EXIT_SETTINGS, str(error))
     except _FAILURES as error:
-        end(failed, _text(error))
+        end(failed, error_text(error))
 
 
-def _text(error: Exception) -> str:
+def error_text(error: Exception) -> str:
+    """Return an error of a server or file as a line."""
     if isinstance(error, UnreachableError):
         return f"no answer from the {error}"
     if isinstance(error, UnauthorizedError) and error.target:

@@ -63,6 +63,11 @@ class Setting:
         return next(filter(None, helps), "")
 
     @property
+    def plain_help(self) -> str:
+        """Return the same for terminals: a link is the path of its page."""
+        return re.sub(r"\[[^]]*\]\(([^)]*)\)", r"docs/\1", self.help)
+
+    @property
     def choices(self) -> tuple[str, ...]:
         """Return the allowed strings, or () if any."""
         return choices_of(self.kind)

@@ -11,7 +11,6 @@ import click
 
 from karmada_vc_agent.cluster.virtual_clusters import claim_of
 from karmada_vc_agent.commands import shared
-from karmada_vc_agent.commands.servers import Server, kind_named, same_kind, servers
 from karmada_vc_agent.commands.shared import CommandError, one_line_errors
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
@@ -20,6 +19,7 @@ from karmada_vc_agent.diagnosis.faults import EXIT_CODES, connection_fault, mixe
 from karmada_vc_agent.diagnosis.host_links import OnHost
 from karmada_vc_agent.diagnosis.hub_links import Explained, age, status_written
 from karmada_vc_agent.diagnosis.report import Link, Report
+from karmada_vc_agent.diagnosis.servers import Server, kind_named, same_kind, servers
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.objects import Object, key_of
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, NAMESPACE_LABEL, execution_namespace

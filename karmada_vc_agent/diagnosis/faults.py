@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from importlib import resources
 from typing import Any, Final
 
-from karmada_vc_agent.commands.servers import Server
+from karmada_vc_agent.diagnosis.servers import Server
 from karmada_vc_agent.kube import errors
 from karmada_vc_agent.kube.certificates import read_certificate
 from karmada_vc_agent.model.objects import timestamp

@@ -14,13 +14,13 @@ import msgspec
 from karmada_vc_agent.cluster.hub_clusters import agent_of
 from karmada_vc_agent.cluster.rules.conditions import count_nodes
 from karmada_vc_agent.cluster.virtual_clusters import Phase, claim_of, hold_of, phase_of
-from karmada_vc_agent.commands.servers import Server
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.diagnosis.faults import Fault, meaning
 from karmada_vc_agent.diagnosis.hub_links import Explained, conditions_of, words_of
 from karmada_vc_agent.diagnosis.report import Link, Report
+from karmada_vc_agent.diagnosis.servers import Server
 from karmada_vc_agent.install.host_rights import described_on_host
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import KubeError

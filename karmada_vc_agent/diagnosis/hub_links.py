@@ -11,8 +11,8 @@ import msgspec
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.lease import LEASES_PATH
 from karmada_vc_agent.cluster.rules.conditions import READY, find_condition
-from karmada_vc_agent.commands.servers import Server, same_kind
 from karmada_vc_agent.diagnosis.report import Link, Report
+from karmada_vc_agent.diagnosis.servers import Server, same_kind
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model import vocabulary

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 
-from karmada_vc_agent.commands.servers import unseen_text
 from karmada_vc_agent.diagnosis.faults import Fault, fault, meaning
+from karmada_vc_agent.diagnosis.servers import unseen_text
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.user_text import one_line

@@ -12,11 +12,11 @@ from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, agent_of, clust
 from karmada_vc_agent.cluster.rules.conditions import READY
 from karmada_vc_agent.cluster.virtual_clusters import claim_of
 from karmada_vc_agent.commands import shared
-from karmada_vc_agent.commands.servers import Server, servers
 from karmada_vc_agent.commands.shared import CommandError, one_line_errors
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.diagnosis.faults import connection_fault, mixed_up
 from karmada_vc_agent.diagnosis.hub_links import age, conditions_of, lease_of, silence_of
+from karmada_vc_agent.diagnosis.servers import Server, servers
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.objects import Object, dig, text_at

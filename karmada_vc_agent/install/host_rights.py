@@ -458,9 +458,10 @@ async def _put_policy(
         if labels_of(live).get(AGENT_LABEL) != labels_of(desired)[AGENT_LABEL]:
             theirs = f"host: {key_of(desired)} was not created by this agent's join"
             raise CommandError(f"{theirs}; delete it first")
-        version = live["metadata"]["resourceVersion"]
-        labels = {**labels_of(live), **labels_of(desired)}
-        metadata = {**desired["metadata"], "labels": labels, "resourceVersion": version}
+        # What others, as Helm, note of it stays.
+        metadata = {**live["metadata"], "labels": {**labels_of(live), **labels_of(desired)}}
+        if annotations := annotations_of(desired):
+            metadata["annotations"] = {**annotations_of(live), **annotations}
         body = {**desired, "metadata": metadata}
         details = differences(live, await host.replace(path, body, query=_DRY))
         if not details:

@@ -322,6 +322,7 @@ class JoinPlan:
     applies: bool = False
     directory: Path | None = None
     is_dry: bool = False
+    waits: bool = False
 
     def rights(
         self,
@@ -468,7 +469,7 @@ async def agent_kubeconfig(plan: JoinPlan, hub: Hub, installed: str, changes: Ch
     return kubeconfig_text(hub.cluster, access.agent, user)
 
 
-_CRD_OF_WORKS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/works.work.karmada.io"
+CRD_OF_WORKS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/works.work.karmada.io"
 
 
 def warn_of_loopback(plan: JoinPlan, hub: Hub) -> None:
@@ -491,7 +492,7 @@ async def warn_of_missing_fields(hub: Hub) -> None:
     """Warn of fields that Works of an older Karmada lack; a bootstrap token may not read them."""
     if hub.is_admin:
         with suppress(ForbiddenError, NotServedError):  # what is no hub is refused later
-            for text in versions.missing_fields(await hub.client.find(_CRD_OF_WORKS)):
+            for text in versions.missing_fields(await hub.client.find(CRD_OF_WORKS)):
                 warn(f"the hub is of an older Karmada: {text}")
 
 

@@ -280,6 +280,29 @@ async def run_purge(leaving: Leaving, hub_at: Credentials, host_at: Credentials)
         await purge(leaving, hub, host, _say)
 
 
+async def run_all(leaving: Leaving, hub_at: Credentials, host_at: Credentials) -> None:
+    """Remove all virtual clusters of an agent, and with the last it. Raises as `run_leave`."""
+    async with _connect(leaving, hub_at, host_at) as (hub, host, _):
+        names = await clusters_left(leaving, hub, host)
+    if not names:
+        _say(f"agent {leaving.agent} has no virtual cluster")
+        if leaving.purges:
+            await run_purge(leaving, hub_at, host_at)
+        return
+    _confirm(leaving, f"Remove all {len(names)} virtual clusters of agent {leaving.agent}?")
+    for name in names:
+        await run_leave(replace(leaving, cluster=name, is_sure=True, purges=False), hub_at, host_at)
+    if leaving.purges:
+        async with _connect(leaving, hub_at, host_at) as (hub, host, _):
+            with suppress(TimeoutError):  # what is left is reported then
+                async with waiting("what they had to be deleted", leaving.timeout_s):
+                    while True:
+                        if not await clusters_left(leaving, hub, host):
+                            break
+                        await asyncio.sleep(steps.POLL_S)
+        await run_purge(replace(leaving, is_sure=True), hub_at, host_at)
+
+
 async def run_prune(leaving: Leaving, hub_at: Credentials, host_at: Credentials) -> None:
     """List host objects whose Work is deleted; remove them with --yes."""
     async with _client("hub", hub_at) as hub, _client("host", host_at) as host:
@@ -414,8 +437,8 @@ def leave(**options: Any) -> None:
     with one_line_errors():
         leaving = _leaving(options)
         run = run_leave if leaving.cluster else run_purge
-        if options["prunes"]:
-            run = run_prune
+        if options["prunes"] or options["is_all"]:
+            run = run_prune if options["prunes"] else run_all
         hub = read_kubeconfig(options["karmada_kubeconfig"], options["karmada_context"])
         host = find_credentials(options["kubeconfig"], in_cluster_first=True)
         asyncio.run(run(leaving, hub, host))
@@ -423,15 +446,17 @@ def leave(**options: Any) -> None:
 
 def _leaving(options: dict[str, Any]) -> Leaving:
     cluster, prunes, purges = options["cluster"], options["prunes"], options["purges"]
-    preserve = options["preserve_resources"]
-    if not (cluster or prunes or purges):
+    preserve, is_all = options["preserve_resources"], options["is_all"]
+    if is_all and (cluster or prunes):
+        raise ConfigError("flags", "--all", "cannot be combined with CLUSTER or --prune")
+    if not (cluster or prunes or purges or is_all):
         raise ConfigError("flags", "CLUSTER", "name the virtual cluster to remove")
     if cluster and (problem := cluster_name_problem(cluster)):
         raise ConfigError("flags", "CLUSTER", problem)
     if prunes and (purges or preserve or options["is_forced"]):
         others = "--purge, --preserve-resources or --force"
         raise ConfigError("flags", "--prune", f"cannot be combined with {others}")
-    if preserve and not cluster:
+    if preserve and not (cluster or is_all):
         raise ConfigError("flags", "--preserve-resources", "needs a virtual cluster to leave")
     _, agent, namespace = shared.settings_and_agent(options)
     try:

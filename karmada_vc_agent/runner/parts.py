@@ -30,7 +30,9 @@ from karmada_vc_agent.kube.controller import (
 )
 from karmada_vc_agent.kube.errors import Need
 from karmada_vc_agent.kube.flows import LogOnce
+from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import user_text
+from karmada_vc_agent.model.core import Node
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import STRICT, VirtualCluster
 from karmada_vc_agent.runner.collector import MetricsCollector
@@ -264,9 +266,8 @@ def node_overlap(overlaps: Sequence[tuple[str, str]]) -> Condition:
     return NODE_OVERLAP.true("NodesShared", text)
 
 
-def nodes_missing(parts: Parts, vc: VirtualCluster) -> Condition:
+def nodes_missing(nodes: Store[Node], vc: VirtualCluster) -> Condition:
     """Return the condition; it has the names without a node in the order of nodeNames."""
-    nodes = parts.common.stores.nodes
     names = [name for name in vc.node_names if nodes.get("", name) is None]
     if not names:
         return NODES_MISSING.false("NodeNamesFound", "all nodes of nodeNames exist")
@@ -333,7 +334,7 @@ OF_CORE = (
         NODE_OVERLAP,
         lambda parts, vc: node_overlap(parts.common.stores.membership.overlaps(vc.name)),
     ),
-    ConditionSpec(NODES_MISSING, nodes_missing),
+    ConditionSpec(NODES_MISSING, lambda parts, vc: nodes_missing(parts.common.stores.nodes, vc)),
     ConditionSpec(rules.AGENT_APART, _agent_apart),
     ConditionSpec(RIGHTS_GRANTED, rights_granted),
     ConditionSpec(

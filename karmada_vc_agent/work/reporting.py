@@ -265,6 +265,7 @@ class WorkEvents:
 
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
+        self._logged = LogOnce(_log)
 
     def dispatching(self, work: Object, condition: Condition) -> None:
         """Report the condition Dispatching if it changed."""
@@ -274,13 +275,17 @@ class WorkEvents:
 
     def synced(self, work: Object, cluster: str) -> None:
         """Report that all manifests of a Work are applied."""
+        self._logged.ended(works.id_of_work(work))
         text = f"Sync work({_name(work)}) to cluster({cluster}) successful."
         self._recorder.record(EXECUTION, work, NORMAL, "SyncSucceed", text)
 
     def sync_failed(self, work: Object, cluster: str, error: str) -> None:
         """Report that a Work could not be applied."""
         text = f"Failed to sync work({_name(work)}) to cluster({cluster}), err: {error}"
-        self._recorder.record(EXECUTION, work, WARNING, "SyncFailed", text)
+        if self._recorder.record(EXECUTION, work, WARNING, "SyncFailed", text):  # limits the rate
+            name = works.id_of_work(work)
+            extra = {"virtual_cluster": cluster, "work": name, "reason": error}
+            self._logged.warning("Not applying all of a Work", about=name, **extra)
 
     def warned(self, work: Object, code: str, text: str) -> None:
         """Report a refused manifest (rewriting-rules 7), or a notice on an applied one."""

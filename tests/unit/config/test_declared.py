@@ -52,3 +52,9 @@ def test_setting_knows_its_names_and_its_default() -> None:
     assert named("rate_limiter_base_delay").default_text == "5ms"
     assert named("log_format").choices == ("text", "json")
     assert named("leader_elect").default_text == "true"
+
+
+def test_help_for_terminals_names_pages_without_markdown() -> None:
+    texts = [setting.plain_help for setting in everything()]
+    assert any("(docs/isolation.md)" in text for text in texts)
+    assert not [text for text in texts if "](" in text]

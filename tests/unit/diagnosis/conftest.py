@@ -9,10 +9,10 @@ import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, cluster_id
 from karmada_vc_agent.cluster.lease import LEASES_PATH
-from karmada_vc_agent.commands.servers import Server
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.diagnosis.explain import Explainer, target_of
 from karmada_vc_agent.diagnosis.report import Report
+from karmada_vc_agent.diagnosis.servers import Server
 from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.vocabulary import (

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
-from karmada_vc_agent.commands.servers import Server, servers
 from karmada_vc_agent.diagnosis.faults import FAULTS, connection_fault, fault, meaning, mixed_up
 from karmada_vc_agent.diagnosis.hub_links import age
+from karmada_vc_agent.diagnosis.servers import Server, servers
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import (
     ApiError,

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from karmada_vc_agent.commands.servers import Server
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.diagnosis.explain import Explainer, target_of
 from karmada_vc_agent.diagnosis.faults import EXIT_CODES, FAULTS
 from karmada_vc_agent.diagnosis.hub_links import status_written
+from karmada_vc_agent.diagnosis.servers import Server
 from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.vocabulary import HOLD_ANNOTATION, WORK_ANNOTATION

@@ -8,7 +8,7 @@ import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import AgentState, ClusterRecord
 from karmada_vc_agent.commands.shared import CommandError
-from karmada_vc_agent.install.leave import run_leave, run_prune, run_purge, warn
+from karmada_vc_agent.install.leave import run_all, run_leave, run_prune, run_purge, warn
 from karmada_vc_agent.install.leave_steps import Leaving, wait_deleted
 from karmada_vc_agent.kube.errors import NotServedError
 from karmada_vc_agent.kube.transport import Credentials
@@ -184,3 +184,21 @@ def be_oneself(host: FakeApiServer) -> None:
     """Let the host say who we are."""
     path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
     host.answer(b'{"status": {"userInfo": {"username": "admin"}}}', 201, path=path)
+
+
+async def test_all_virtual_clusters_leave_one_after_the_other(
+    capsys: pytest.CaptureFixture[str], hub: FakeApiServer, host: FakeApiServer
+) -> None:
+    claims = [objects.claimed(name, agent="agent") for name in ("branch-a", "branch-b")]
+    host.seed(objects.namespace("kube-system"), objects.namespace("agents"), *claims)
+    for _ in claims:
+        be_oneself(host)
+    everything = replace(leaving(), cluster="")
+    await run_all(everything, *ends_of(hub, host))
+    said = capsys.readouterr().out.splitlines()
+    assert [line for line in said if line.endswith("has left")] == [
+        "branch-a has left",
+        "branch-b has left",
+    ]
+    await run_all(everything, *ends_of(hub, host))
+    assert capsys.readouterr().out.splitlines() == ["agent agent has no virtual cluster"]

@@ -52,6 +52,7 @@ def test_help_shows_examples(command: str) -> None:
         ((*NAME, *PRINT, "--apply"), "choose one of"),
         (PRINT, "give a settings file or names"),
         ((*NAME, "--apply"), "--apply needs the hub"),
+        ((*NAME, *PRINT, "--wait"), "--wait: needs --apply"),
         ((*NAME, *PRINT, "--dry-run"), "--dry-run: needs --apply"),
         (
             ("hub:1", *NAME, *TOKEN, *HASH, "--apply", "--dry-run"),
@@ -95,6 +96,7 @@ def test_mistakes_of_join_are_reported_in_one_line(arguments: tuple[str, ...], t
         ((), "name the virtual cluster"),
         (("Bad Name",), 'CLUSTER: "Bad Name" is not a valid Cluster name: at most 48'),
         (("--prune", "--force"), "cannot be combined with"),
+        (("branch-a", "--all"), "--all: cannot be combined with"),
         (("--prune", "--purge"), "cannot be combined with"),
         (("--purge", "--preserve-resources"), "needs a virtual cluster"),
         (("--purge",), "/nowhere: No such file"),

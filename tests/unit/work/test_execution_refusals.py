@@ -52,6 +52,18 @@ async def test_refusal_is_final_and_remembered_for_its_triggers(world: World) ->
     assert list(world.memory.refusals()) == [("branch-a", "NodeSelectorConflict")]
 
 
+async def test_refused_work_leaves_one_line_in_the_log_for_each_reason(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    for selector in ("b", "b", "c"):
+        given(world, objects.deployment(nodeSelector={"branch": selector}))
+        await world.execution.reconcile(KEY)
+    lines = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert [each.getMessage() for each in lines] == ["Not applying all of a Work"] * 2
+    assert {vars(each)["work"] for each in lines} == {"karmada-es-branch-a/web-1"}
+    assert 'is "c", required "a"' in vars(lines[-1])["reason"]
+
+
 async def test_refused_work_that_is_mended_is_no_longer_refused(world: World) -> None:
     given(world, CONFLICTING)
     await world.execution.reconcile(KEY)

@@ -1,0 +1,79 @@
+"""What `doctor --bundle` writes: objects and logs without secrets."""
+
+import io
+import json
+import re
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from karmada_vc_agent.model.objects import Object
+
+REMOVED = "(removed)"
+_KEPT_OF_WORKS = ("apiVersion", "kind", "metadata", "status")
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_SECRET_KEY = re.compile(
+    r"token|passw|secret|credential|private|[._-]key(-data)?$|authorization$", re.IGNORECASE
+)
+"""Names of fields, variables and settings whose texts are removed, but for names of objects."""
+_SAFE_KEY = re.compile(r"names?$", re.IGNORECASE)
+_SECRET_TEXT = re.compile(
+    r"-----BEGIN[^-]+-----.*?(-----END[^-]+-----|\Z)"  # PEM
+    r"|eyJ[\w-]{8,}(\.[\w-]+)*"  # JWT
+    r"|(?<=bearer )\S+"
+    r"|(?<![a-z0-9.])[a-z0-9]{6}\.[a-z0-9]{16}(?![a-z0-9.])"  # bootstrap token
+    r"|(?<=://)[^/\s@]+:[^/\s@]+(?=@)"  # user:password of a URL
+    r"|(client-(key|certificate)-data|token|password|secret)['\"]?\s*[:=]\s*['\"]?[^\s'\",}]{6,}"
+    r"|LS0tLS1CRUdJTi[\w+/=]*",  # PEM in base64
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def without_secrets(value: Any, key: str = "") -> Any:
+    """Return a copy without data of Secrets, tokens, keys and kubeconfigs, wherever they are."""
+    if isinstance(value, Mapping):
+        if value.get("kind") == "Secret":
+            value = {**value, **{f: _removed(value[f]) for f in _DATA if value.get(f)}}
+        if str(value.get("kind")) == "Work":  # manifests may be Secrets of tenants
+            value = {name: value[name] for name in _KEPT_OF_WORKS if name in value}
+        name = value.get("name") if "value" in value else None  # of an environment
+        return {
+            field: without_secrets(inner, str(name) if name and field == "value" else field)
+            for field, inner in value.items()
+            if field not in ("managedFields", _LAST_APPLIED)
+        }
+    if isinstance(value, list):
+        return [without_secrets(each, key) for each in value]
+    if not isinstance(value, str):
+        return value
+    if value and _SECRET_KEY.search(key) and not _SAFE_KEY.search(key):
+        return REMOVED
+    return text_without_secrets(value)
+
+
+_DATA = ("data", "stringData")
+
+
+def _removed(data: Any) -> Any:
+    return dict.fromkeys(data, REMOVED) if isinstance(data, Mapping) else REMOVED
+
+
+def text_without_secrets(text: str) -> str:
+    """Return a log or another text without what looks like a secret."""
+    return _SECRET_TEXT.sub(REMOVED, text)
+
+
+def write(path: Path, objects: Mapping[str, list[Object]], texts: Mapping[str, str]) -> None:
+    """Write a .tar.gz: <name>.json of each list of objects, and texts. Raises OSError."""
+    files = {
+        f"{name}.json": json.dumps(without_secrets(items), indent=1, sort_keys=True)
+        for name, items in objects.items()
+    } | {name: text_without_secrets(text) for name, text in texts.items()}
+    path.touch(0o600)
+    with tarfile.open(path, "w:gz") as archive:
+        for name, text in files.items():
+            entry = tarfile.TarInfo(f"doctor/{name}")
+            content = text.encode(errors="replace")
+            entry.size, entry.mode = len(content), 0o600
+            archive.addfile(entry, io.BytesIO(content))

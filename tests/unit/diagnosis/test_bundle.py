@@ -1,0 +1,78 @@
+"""What `doctor --bundle` writes has no secrets, wherever they are."""
+
+import base64
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from karmada_vc_agent.diagnosis import bundle
+from karmada_vc_agent.install.join_hub import kubeconfig_text, user_entry
+from karmada_vc_agent.model.objects import Object
+from tests.fakes import objects
+from tests.fakes.authority import Authority
+
+HIDDEN = "s3cr3t-0123456789"
+JWT = "eyJhbGciOiJSUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiJ4In0.c2ln-bmF0dXJl_"
+
+
+def leaking() -> tuple[dict[str, list[Object]], dict[str, str], list[str]]:
+    """Return objects and logs with secrets, and these."""
+    chain, key = Authority().pair()
+    encoded = base64.b64encode(key).decode()
+    kubeconfig = kubeconfig_text({"server": "https://hub"}, "a", user_entry(chain, key))
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s"},
+        "data": {"a": HIDDEN},
+    }
+    applied = {"kubectl.kubernetes.io/last-applied-configuration": f'{{"data":"{HIDDEN}"}}'}
+    environment = [{"name": "HUB_TOKEN", "value": HIDDEN}, {"name": "MODE", "value": "visible-env"}]
+    work = {
+        "kind": "Work",
+        "metadata": {"name": "w"},
+        "spec": {"workload": {"manifests": [secret]}},
+    }
+    settings: Any = {"agent.yaml": f"token: {HIDDEN}\nkind: visible-settings\n", "k": kubeconfig}
+    lists: dict[str, list[Object]] = {
+        "secrets": [secret, {**secret, "data": HIDDEN}],
+        "pods": [{"metadata": {"annotations": applied}, "spec": {"env": environment}}],
+        "works": [work],
+        "settings": [{"kind": "ConfigMap", "data": settings}],
+        "accounts": [{"status": {"token": HIDDEN, "secretName": "visible-name"}}],
+    }
+    log = (
+        f"Authorization: Bearer {HIDDEN}\n{key.decode()}\nvisible-log\n{JWT}\n{encoded}\n"
+        f"https://user:{HIDDEN}@hub/x --token abcdef.0123456789abcdef password={HIDDEN}\n"
+    )
+    body = encoded[40:80]
+    return lists, {"agent.log": log}, [HIDDEN, JWT, body, "0123456789abcdef", "PRIVATE KEY"]
+
+
+def test_no_file_of_a_bundle_has_a_secret(tmp_path: Path) -> None:
+    path = tmp_path / "doctor.tar.gz"
+    lists, texts, secrets = leaking()
+    bundle.write(path, lists, texts)
+    assert path.stat().st_mode & 0o077 == 0
+    with tarfile.open(path) as archive:
+        files = [archive.extractfile(each) for each in archive.getmembers()]
+        content = "\n".join(file.read().decode() for file in files if file is not None)
+    assert [each for each in secrets if each in content] == []
+    for visible in ("visible-env", "visible-settings", "visible-log", "visible-name", '"w"'):
+        assert visible in content
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        objects.node("n", {"a/b": "c"}),
+        {"affinity": {"matchExpressions": [{"key": "zone", "operator": "In"}]}},
+        {"rules": [{"resources": ["secrets"], "resourceNames": ["karmada-kubeconfig"]}]},
+        {"volumes": [{"secret": {"secretName": "karmada-kubeconfig"}}], "topologyKey": "host"},
+        {"args": ["--karmada-kubeconfig=/etc/kubeconfig/karmada-kubeconfig"]},
+    ],
+)
+def test_what_is_no_secret_stays(obj: Object) -> None:
+    assert bundle.without_secrets(obj) == obj
