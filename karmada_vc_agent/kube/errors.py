@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import msgspec
 from cachetools import TTLCache
@@ -49,7 +49,7 @@ class Need:
 
 def need_of(method: str, path: str, *, watches: bool = False) -> Need | None:
     """Return what a request needs (as RequestInfo); None if its path is of no resource."""
-    steps = [unquote(step) for step in urlsplit(path).path.split("/") if step]
+    steps = [unquote(step) for step in path.partition("?")[0].split("/") if step]
     if steps[:1] == ["apis"] and len(steps) > 3:
         group, steps = steps[1], steps[3:]
     elif steps[:1] == ["api"] and len(steps) > 2:

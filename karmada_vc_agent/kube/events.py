@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import logging
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +29,8 @@ from karmada_vc_agent.model.objects import Object, timestamp
 _log = logging.getLogger(__name__)
 
 EVENTS_QPS = 50.0
+WRITTEN_AFTER_S = 0.1
+"""What an event is about, as the status of a Work, is written before it."""
 WRITERS = 8
 """Events that are written concurrently, one of each flow: a slow one holds up no other flow."""
 QUEUE_LENGTH = 5000
@@ -68,6 +70,7 @@ class _Record:
 
 _Item = tuple[int, str, _Record]
 """Number, flow and event: each is written, also if it equals another one."""
+_Budgets = LRUCache[tuple[str, ...], TokenBucket]
 
 
 class EventRecorder:
@@ -88,9 +91,10 @@ class EventRecorder:
         self._queue: WorkQueue[_Item] = WorkQueue(lambda item: item[1], at_once=1)
         spec = ControllerSpec("events", self._queue, self._try_write, WRITERS)
         self._writers = Controller(spec)
+        self._recent: deque[_Item] = deque()
         self._waiting: Counter[str] = Counter()
-        self._objects: LRUCache[tuple[str, ...], TokenBucket] = LRUCache(EVENTS_KEPT)
-        self._reasons: LRUCache[tuple[str, ...], TokenBucket] = LRUCache(EVENTS_KEPT)
+        self._objects: _Budgets = LRUCache(EVENTS_KEPT)
+        self._reasons: _Budgets = LRUCache(EVENTS_KEPT)
         self._left_out: LRUCache[tuple[str, ...], int] = LRUCache(EVENTS_KEPT)
         self._written: LRUCache[_Record, tuple[str, int]] = LRUCache(EVENTS_KEPT)
         self._is_idle = asyncio.Event()
@@ -136,14 +140,13 @@ class EventRecorder:
         record = _Record(source, involved, kind, reason, text, series)
         self._waiting[flow] += 1
         self._is_idle.clear()
-        self._queue.add((next(self._numbers), flow, record))
+        self._recent.append((next(self._numbers), flow, record))
+        loop = asyncio.get_running_loop()  # each timer adds the oldest: the order is kept
+        loop.call_later(WRITTEN_AFTER_S, lambda: self._queue.add(self._recent.popleft()))
         return True
 
     def _budget(
-        self,
-        budgets: LRUCache[tuple[str, ...], TokenBucket],
-        key: tuple[str, ...],
-        limit: tuple[int, float],
+        self, budgets: _Budgets, key: tuple[str, ...], limit: tuple[int, float]
     ) -> TokenBucket:
         burst, qps = limit
         return budgets.setdefault(key, TokenBucket(qps, burst, self._monotonic))

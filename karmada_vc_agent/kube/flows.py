@@ -211,14 +211,12 @@ class TokenBucket:
         self._tokens += 1.0
 
     async def wait(self) -> None:
-        if self._qps <= 0:
+        if (self._next is None or self._next.free) and self.try_take():
             return
         if self._next is None:  # few buckets are waited for
             self._next = FairSlots(1)
         async with self._next.hold():
-            delay_s = self.reserve()
-            if delay_s > 0:
-                await asyncio.sleep(delay_s)
+            await asyncio.sleep(self.reserve())
 
 
 SHORT_WATCH_S = 10

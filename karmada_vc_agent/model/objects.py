@@ -248,17 +248,16 @@ SMALL_BYTES = 64 * 2**10
 
 def bytes_of(value: Any) -> int:
     """Return the bytes that a JSON value holds in memory; keys that maps share count once."""
-    keys: dict[int, str] = {}
-    total, left = 0, [value]
-    while left:
-        each = left.pop()
-        total += getsizeof(each)
+    keys: list[str] = []
+    values = [value]
+    for each in values:  # which grows meanwhile
         if isinstance(each, dict):
-            keys.update(zip(map(id, each), each, strict=True))
-            left += each.values()
+            keys += each
+            values += each.values()
         elif isinstance(each, list):
-            left += each
-    return total + sum(map(getsizeof, keys.values()))
+            values += each
+    shared = dict(zip(map(id, keys), keys, strict=True))
+    return sum(map(getsizeof, values)) + sum(map(getsizeof, shared.values()))
 
 
 def timestamp(moment: datetime) -> str:
