@@ -25,8 +25,8 @@ WORDS = (
     *("picture's age/picture_age", "ground/grounds", "cause/causes", "opening/openings", "scouts"),
 )
 """Words that the field does not use, with their forms; one row of the table each."""
-ADDED = ("diagnosis", "features/shards")
-"""Folders added since the source was cut: each has a bound of lines of its own (ADR 82)."""
+ADDED = ("diagnosis/", "install/served.py", "features/shards/")
+"""Folders, and a file, added since the source was cut: each has its own bound of lines (ADR 82)."""
 
 
 def measure(files: Mapping[str, str], trip: Callable[[], Iterable[str]]) -> dict[str, int]:
@@ -35,7 +35,7 @@ def measure(files: Mapping[str, str], trip: Callable[[], Iterable[str]]) -> dict
     files: name -> text of each source file. trip: returns the files that one Work runs.
     """
     added = {folder: _below(folder, files) for folder in ADDED}
-    lines = {f"lines of {folder}/": _lines(texts.values()) for folder, texts in added.items()}
+    lines = {f"lines of {folder}": _lines(texts.values()) for folder, texts in added.items()}
     new = {name for texts in added.values() for name in texts}
     old = {name: text for name, text in files.items() if name not in new}
     trees = [ast.parse(text) for text in files.values()]
@@ -59,8 +59,8 @@ def measure(files: Mapping[str, str], trip: Callable[[], Iterable[str]]) -> dict
 
 
 def _below(folder: str, files: Mapping[str, str]) -> dict[str, str]:
-    """Return the files in a folder of the package."""
-    return {name: text for name, text in files.items() if f"{PACKAGE}/{folder}/" in name}
+    """Return the files in a folder of the package, or one file."""
+    return {name: text for name, text in files.items() if f"{PACKAGE}/{folder}" in name}
 
 
 def _classes(files: Mapping[str, str]) -> list[str]:

@@ -24,7 +24,7 @@ from karmada_vc_agent.commands import shared
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.diagnosis import bundle, findings
 from karmada_vc_agent.diagnosis.findings import Finding
-from karmada_vc_agent.install import host_rights, join, join_hub, leave_steps
+from karmada_vc_agent.install import host_rights, join, join_hub, leave_steps, served
 from karmada_vc_agent.install.apply_objects import Changes, apply_all
 from karmada_vc_agent.kube import kubeconfig
 from karmada_vc_agent.kube.client import ApiClient
@@ -176,11 +176,11 @@ class Examination:
         if not self.plan.is_elsewhere:
             desired = agent_objects.workload_objects(self.plan.rights().install)[-1]
             pod = dig(self.live or desired, "spec", "template", "spec")
-            self.findings += findings.of_nodes(nodes, pod, join.NO_NODE)
+            self.findings += findings.of_nodes(nodes, pod, served.NO_NODE)
         if self.live is not None:
             self.read["host-deployments"] = [self.live]
             self.findings += findings.of_deployment(self.live, self.join)
-            if problem := await join.pod_problem(self.host, namespace, agent):
+            if problem := await served.pod_problem(self.host, namespace, agent):
                 self.add("host", problem.text, problem.step)
         if self.has_joined and self.plan.config.leader_elect:
             leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"

@@ -1,13 +1,12 @@
 """`karmada-vc-agent join`: its options, and how it runs."""
 
 import asyncio
-import time
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import fields, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -24,13 +23,13 @@ from karmada_vc_agent.access.rights import (
 )
 from karmada_vc_agent.cluster.hub_clusters import host_id
 from karmada_vc_agent.commands import shared
-from karmada_vc_agent.commands.shared import CommandError, one_line_errors
+from karmada_vc_agent.commands.shared import one_line_errors
 from karmada_vc_agent.config.checks import cluster_name_problem, is_dns_name
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import HUB_ROLES
-from karmada_vc_agent.install import join_hub, leave_steps
+from karmada_vc_agent.install import join_hub, leave_steps, served
 from karmada_vc_agent.install.apply_objects import IMAGE_FIELDS, Changes, apply_all, manifest_text
 from karmada_vc_agent.install.host_rights import (
     HostRights,
@@ -51,7 +50,6 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import ServedApis, server_version
 from karmada_vc_agent.kube.kubeconfig import find_credentials, is_http_url
 from karmada_vc_agent.model import versions
-from karmada_vc_agent.model.objects import Object, dig, maps_at
 
 _PRIVATE = 0o600
 """host.yaml and hub.kubeconfig hold the agent's private key."""
@@ -187,75 +185,7 @@ async def _apply(plan: JoinPlan, hub: Hub | None, host: ApiClient | None, uid: s
     if host is not None and not plan.settings:
         plan.say(f"Still to create: ConfigMap {plan.namespace}/{plan.access.agent} with agent.yaml")
     if host is not None and plan.waits and not plan.is_elsewhere:
-        await wait_served(host, plan)
-
-
-class _PodProblem(NamedTuple):
-    """Why a Pod of the agent does not serve. step: what to do. is_final: waiting helps little."""
-
-    text: str
-    step: str
-    is_final: bool = True
-
-
-WAIT_S, FINAL_AFTER_S, POLL_S = 180.0, 15.0, 1.0
-"""An image that cannot be pulled once, or a node that is new, may be well a moment later."""
-NO_NODE = "add a node that is no edge node and in no group, or give --elsewhere and run it outside"
-PUSH = (
-    "hack/image builds the image; push it to a registry that the host reaches, then join with "
-    "--image REGISTRY/karmada-vc-agent:TAG"
-)
-
-
-async def pod_problem(host: ApiClient, namespace: str, agent: str) -> _PodProblem | None:
-    """Return why no Pod of the agent serves, None if one does. Raises KubeError."""
-    deployment = await host.find(f"/apis/apps/v1/namespaces/{namespace}/deployments/{agent}") or {}
-    generation, status = dig(deployment, "metadata", "generation"), deployment.get("status") or {}
-    is_rolled_out = status.get("replicas") == status.get("updatedReplicas")
-    is_seen = status.get("observedGeneration") == generation
-    if is_seen and is_rolled_out and status.get("availableReplicas"):
-        return None
-    pods = f"/api/v1/namespaces/{namespace}/pods"
-    listed = (await host.get(pods, {"labelSelector": f"app={agent}"})).get("items") or ()
-    problems = [each for pod in listed if (each := _problem_of(pod, namespace))]
-    nothing = _PodProblem("it has no Pod yet", f"kubectl -n {namespace} get events", is_final=False)
-    return max(problems, key=lambda each: each.is_final, default=nothing)
-
-
-def _problem_of(pod: Object, namespace: str) -> _PodProblem | None:
-    name = f"Pod {pod['metadata']['name']}"
-    for each in maps_at(pod, "status", "conditions"):
-        if each.get("type") == "Ready" and each.get("status") == "True":
-            return None
-        if each.get("type") == "PodScheduled" and each.get("status") == "False":
-            return _PodProblem(f"{name} is Pending: {each.get('message')}", NO_NODE)
-    log = f"kubectl -n {namespace} logs {pod['metadata']['name']} --previous"
-    for each in maps_at(pod, "status", "containerStatuses"):
-        if reason := dig(each, "state", "waiting", "reason"):
-            text = f"{name}: {reason}: {dig(each, 'state', 'waiting', 'message') or each['image']}"
-            if "Image" in reason:
-                return _PodProblem(text, PUSH)
-            return _PodProblem(text, log, is_final=reason == "CrashLoopBackOff")
-    step = log.removesuffix(" --previous")
-    return _PodProblem(f"{name} runs, but is not Ready", step, is_final=False)
-
-
-async def wait_served(host: ApiClient, plan: JoinPlan) -> None:
-    """Wait until a Pod serves. Raises CommandError that says why none does, KubeError."""
-    problem, since = None, 0.0
-    with suppress(TimeoutError):
-        async with shared.waiting(f"a Pod of {plan.access.agent} to serve", WAIT_S):
-            while (now := await pod_problem(host, plan.namespace, plan.access.agent)) is not None:
-                if problem is None or now.text != problem.text:
-                    problem, since = now, time.monotonic()
-                if now.is_final and time.monotonic() - since >= FINAL_AFTER_S:
-                    break
-                await asyncio.sleep(POLL_S)
-            else:
-                plan.say("The agent serves; karmada-vc-agent doctor checks the rest")
-                return
-    if problem is not None:
-        raise CommandError(f"the agent does not serve: {problem.text}", f"next: {problem.step}")
+        await served.wait(host, plan)
 
 
 async def _install(

@@ -40,9 +40,9 @@ def test_source_is_measured() -> None:
 
 
 def test_lines_of_an_added_folder_are_counted_in_its_own_row() -> None:
-    measured = measure({f"/x/{PACKAGE}/{ADDED[0]}/a.py": ONE, f"/x/{PACKAGE}/b.py": OTHER}, list)
+    measured = measure({f"/x/{PACKAGE}/{ADDED[0]}a.py": ONE, f"/x/{PACKAGE}/b.py": OTHER}, list)
     assert measured["source lines"] == OTHER.count("\n")
-    assert measured[f"lines of {ADDED[0]}/"] == ONE.count("\n")
+    assert measured[f"lines of {ADDED[0]}"] == ONE.count("\n")
     assert measured["source files"] == 1
     assert measured["public classes"] == 1
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.install import join
-from karmada_vc_agent.install.join import PUSH, pod_problem
+from karmada_vc_agent.install import served
+from karmada_vc_agent.install.served import PUSH, pod_problem
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
@@ -81,4 +81,4 @@ async def test_deployment_without_pods_is_waited_for(host: FakeApiServer) -> Non
     problem = await pod_problem(host.client(), "agents", "agent")
     assert problem is not None
     assert not problem.is_final
-    assert join.FINAL_AFTER_S < join.WAIT_S
+    assert served.FINAL_AFTER_S < served.WAIT_S
