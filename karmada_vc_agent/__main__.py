@@ -26,28 +26,12 @@ def main() -> None:
         for number in _ENDING:
             signal.signal(number, _end)
     try:
-        _import_aiohttp()
         from karmada_vc_agent import cli  # noqa: PLC0415 - slow
     except KeyboardInterrupt:
         print("\nAborted!", file=sys.stderr)  # noqa: T201 - click is not loaded
         sys.exit(128 + signal.SIGINT)
 
     cli.main(prog_name="karmada-vc-agent")
-
-
-def _import_aiohttp() -> None:
-    """Import it without the CAs of this machine: 3 MB, and each request has a context of its own.
-
-    A request without one would trust no server.
-    """
-    import ssl  # noqa: PLC0415 - slow
-
-    load = ssl.SSLContext.load_default_certs
-    ssl.SSLContext.load_default_certs = lambda *_: None  # type: ignore[method-assign]
-    try:
-        import aiohttp  # noqa: F401, PLC0415 - slow
-    finally:
-        ssl.SSLContext.load_default_certs = load  # type: ignore[method-assign]
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:

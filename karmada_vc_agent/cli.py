@@ -59,8 +59,6 @@ _OTHER_COMMANDS = {
     "explain": "karmada_vc_agent.diagnosis.explain",
     "status": "karmada_vc_agent.diagnosis.status",
     "leave": "karmada_vc_agent.install.leave",
-    "plan": "karmada_vc_agent.diagnosis.plan",
-    "check": "karmada_vc_agent.diagnosis.check",
     **{name: module for feature in FEATURES for name, module in feature.commands.items()},
 }
 """Command -> its module, imported when called: `run` does not pay their memory."""

@@ -25,8 +25,8 @@ WORDS = (
     *("picture's age/picture_age", "ground/grounds", "cause/causes", "opening/openings", "scouts"),
 )
 """Words that the field does not use, with their forms; one row of the table each."""
-ADDED = ("diagnosis/", "install/served.py", "features/shards/")
-"""Folders, and a file, added since the source was cut: each has its own bound of lines (ADR 82)."""
+ADDED = ("diagnosis/", "install/served.py")
+"""What was added since the source was cut: each has its own bound of lines (ADR 82)."""
 
 
 def measure(files: Mapping[str, str], trip: Callable[[], Iterable[str]]) -> dict[str, int]:

@@ -29,7 +29,7 @@ def commands() -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the page and the words of each command behind a `$`, without its comment."""
     for page in PAGES:
         for block in blocks(page, "console"):
-            for line in block.splitlines():
+            for line in block.replace("\\\n", " ").splitlines():
                 if line.startswith("$ "):
                     for part in re.split(r"\s(?:&&|\||;)\s", line[2:]):
                         words = shlex.split(part, comments=True)

@@ -28,4 +28,6 @@ FEATURE = Feature(
         (templates.document("features/objects/crd.yaml", {}),) if config.objects.enabled else ()
     ),
     host_roles=lambda config: ("features/objects/roles.yaml",) if config.objects.enabled else (),
+    # They read files with VirtualCluster objects.
+    commands={name: f"karmada_vc_agent.diagnosis.{name}" for name in ("check", "plan")},
 )

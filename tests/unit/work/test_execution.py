@@ -361,7 +361,7 @@ async def test_success_after_a_failure_clears_it(world: World) -> None:
     given(world, objects.config_map())
     world.host.seed(objects.claimed())
     world.look()
-    world.host.fail(500, method="POST")
+    world.host.fail(500, method="POST", path=SETTINGS.rpartition("/")[0])
     with pytest.raises(RetryError):
         await reconcile(world)
     await reconcile(world)
@@ -372,7 +372,10 @@ async def test_answer_of_the_host_names_no_host_namespace(world: World) -> None:
     given(world, objects.config_map())
     world.host.seed(objects.claimed())
     world.look()
-    world.host.fail(403, "Forbidden", method="POST", message='denied in "edge-v-branch-a"')
+    path = SETTINGS.rpartition("/")[0]
+    world.host.fail(
+        403, "Forbidden", method="POST", path=path, message='denied in "edge-v-branch-a"'
+    )
     with pytest.raises(RetryError):
         await reconcile(world)
     assert applied(world)["message"].endswith('denied in "edge"')
