@@ -194,7 +194,7 @@ def test_rights_end_with_the_settings_that_needed_them(lab: Lab) -> None:
     joining.as_administrator()
     assert lab.hub.find(every_work)
     assert lab.host.find(tells)
-    settings["objects"]["anyName"] = False
+    settings["objects"] = {"enabled": False}
     settings["nodeGroups"]["enabled"] = False
     lines = joining.as_administrator()
     assert f"hub: remove ClusterRoleBinding vc-agent:{lab.id}:works" in lines
@@ -202,7 +202,7 @@ def test_rights_end_with_the_settings_that_needed_them(lab: Lab) -> None:
     assert lab.hub.find(every_work) is None
     assert lab.host.find(tells) is None
 
-    settings["objects"]["anyName"] = True
+    settings["objects"] = {"enabled": True, "anyName": True}
     joining.as_administrator()
     # Roles for any name have none, and no agent ran: there is no virtual cluster to leave alone.
     done = leave(lab, "--purge", "--yes")
