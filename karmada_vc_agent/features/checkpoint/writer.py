@@ -417,7 +417,6 @@ class CheckpointWriter:
         at_last = changes.pop(_home(name), {})
         for number, changed in changes.items():
             await self.secrets.write_bounded(number, changed)
-        self.secrets.forget_left_out(name, entries.works_prefix(name, new.parts))
         content = entries.encoded(cluster)
         header = self._header(entries.CLUSTER, cluster, parts=new.parts)
         head = entries.encode(header, [content]) if content is not None else None
@@ -425,6 +424,7 @@ class CheckpointWriter:
 
     async def _remove_other_parts(self, name: str) -> None:
         prefix, current = f"works.{name}.", entries.works_prefix(name, self._books[name].parts)
+        self.secrets.forget_left_out(name, current)
         await self.secrets.remove_where(
             lambda key: key.startswith(prefix) and not key.startswith(current)
         )

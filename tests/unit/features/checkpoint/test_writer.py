@@ -129,6 +129,21 @@ async def test_parts_blocked_by_outdated_ones_are_written_then(
     assert not scene.secrets.too_large
 
 
+async def test_outdated_part_that_is_replaced_is_not_reported_as_too_large(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entries, "LARGEST_SECRET", 50_000)
+    for number in range(10):
+        scene.work(f"work-{number}", text=_incompressible(4000))
+    await scene.write()
+    assert not scene.secrets.too_large
+    monkeypatch.setattr(entries, "WORKS_A_PART", 5)
+    scene.work("work-10")
+    await scene.write()
+    assert len(scene.names()) == 11
+    assert not scene.secrets.too_large
+
+
 def _incompressible(size: int) -> str:
     return os.urandom(size).hex()
 
