@@ -284,6 +284,25 @@ async def test_who_is_served_no_more_is_taken_away_and_its_neighbour_stays(
     assert scene.names("branch-b") == ["two"]
 
 
+async def test_works_that_are_listed_again_meanwhile_are_not_taken_for_deleted(
+    host: FakeApiServer, client: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(host, client, "branch-a", "branch-b")
+    first, second = sorted(scene.served, key=checkpoint_writer._home)
+    scene.work("one", of=first)
+    scene.work("two", of=second)
+
+    async def encode(make: Any, *parts: Any) -> bytes:
+        scene.works[second] = Store(RawCodec())  # as once its bounds changed
+        made: bytes = make(*parts)
+        return made
+
+    monkeypatch.setattr(scene.writer, "in_thread", encode)
+    await scene.write()
+    assert scene.names(first) == ["one"]
+    assert not scene.writer.has(second)
+
+
 async def test_a_large_neighbour_does_not_cost_a_small_one_its_works(
     host: FakeApiServer, client: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
