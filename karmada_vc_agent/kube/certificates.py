@@ -82,7 +82,7 @@ def _time(tag: int, text: bytes) -> datetime:
     digits = text.decode()
     if tag == _UTC_TIME:
         digits = ("20" if digits < "50" else "19") + digits
-    return datetime.fromisoformat(f"{digits[:8]}T{digits[8:]}")
+    return datetime.fromisoformat(f"{digits[:8]}T{digits[8:].removesuffix('Z')}+00:00")
 
 
 def signing_request(name: str, request: bytes, lifetime_s: float) -> Object:

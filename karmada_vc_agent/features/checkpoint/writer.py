@@ -247,8 +247,7 @@ class CheckpointWriter:
         await self._try(EVERYTHING, self._settle)
         if EVERYTHING in self._failures:
             return
-        listed = sorted(filter(self._is_listed, self.served), key=_home)
-        for _, names in groupby(listed, _home):
+        for _, names in groupby(sorted(self.served, key=_home), _home):
             await self._write_together(tuple(names))
         others = self._others()
         for name in others:
@@ -279,7 +278,7 @@ class CheckpointWriter:
         if not self._is_due(what):
             return
         try:
-            async with self._lock:  # of each alone: a deletion waits for no other virtual cluster
+            async with self._lock:  # of few at a time: a deletion waits for no others
                 await write()
             self._failures.pop(what, None)
         except UnreachableError:
@@ -343,13 +342,14 @@ class CheckpointWriter:
 
         Each alone if that fails, so that one keeps no other from it. Raises UnreachableError.
         """
-        together = [n for n in names if n not in self._failures and self._has_one_part(n)]
+        well = (n for n in names if self._is_listed(n) and n not in self._failures)
+        together = [*filter(self._has_one_part, well)]
         if len(together) > 1:
             await self._try(_TOGETHER, partial(self._write_clusters, *together))
         if len(together) == 1 or self._failures.pop(_TOGETHER, None) is not None:
             together = []
         for name in names:
-            if name not in together:
+            if name not in together and self._is_listed(name):
                 await self._try(name, partial(self._write_clusters, name))
 
     def _has_one_part(self, name: str) -> bool:
@@ -417,7 +417,6 @@ class CheckpointWriter:
         at_last = changes.pop(_home(name), {})
         for number, changed in changes.items():
             await self.secrets.write_bounded(number, changed)
-        self.secrets.forget_left_out(name, entries.works_prefix(name, new.parts))
         content = entries.encoded(cluster)
         header = self._header(entries.CLUSTER, cluster, parts=new.parts)
         head = entries.encode(header, [content]) if content is not None else None
@@ -425,6 +424,7 @@ class CheckpointWriter:
 
     async def _remove_other_parts(self, name: str) -> None:
         prefix, current = f"works.{name}.", entries.works_prefix(name, self._books[name].parts)
+        self.secrets.forget_left_out(name, current)
         await self.secrets.remove_where(
             lambda key: key.startswith(prefix) and not key.startswith(current)
         )

@@ -7,7 +7,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from karmada_vc_agent.kube.certificates import read_certificate, signing_request
+from karmada_vc_agent.kube.certificates import Certificate, read_certificate, signing_request
 from tests.fakes.authority import START, Authority
 
 
@@ -49,3 +49,21 @@ def test_certificate_that_is_cut_off_is_refused() -> None:
         pem = base64.b64encode(der[:size])
         with pytest.raises(ValueError, match=r"cut off|unpack|padding|time"):
             read_certificate(b"-----BEGIN CERTIFICATE-----%s-----END CERTIFICATE-----" % pem)
+
+
+def test_time_without_its_zone_is_of_utc_and_one_of_another_zone_refused() -> None:
+    assert _ending(b"260101000000").not_after == START
+    with pytest.raises(ValueError, match="isoformat"):
+        _ending(b"260101000000+0100")
+
+
+def _ending(text: bytes) -> Certificate:
+    def element(tag: int, *content: bytes) -> bytes:
+        joined = b"".join(content)
+        return bytes((tag, len(joined))) + joined
+
+    validity = element(0x30, element(0x17, b"250101000000Z"), element(0x17, text))
+    nothing = element(0x30)
+    parts = element(0x02), nothing, nothing, validity, nothing
+    pem = base64.b64encode(element(0x30, element(0x30, *parts)))
+    return read_certificate(b"-----BEGIN CERTIFICATE-----%s-----END CERTIFICATE-----" % pem)

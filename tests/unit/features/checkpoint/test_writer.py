@@ -129,6 +129,21 @@ async def test_parts_blocked_by_outdated_ones_are_written_then(
     assert not scene.secrets.too_large
 
 
+async def test_outdated_part_that_is_replaced_is_not_reported_as_too_large(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entries, "LARGEST_SECRET", 50_000)
+    for number in range(10):
+        scene.work(f"work-{number}", text=_incompressible(4000))
+    await scene.write()
+    assert not scene.secrets.too_large
+    monkeypatch.setattr(entries, "WORKS_A_PART", 5)
+    scene.work("work-10")
+    await scene.write()
+    assert len(scene.names()) == 11
+    assert not scene.secrets.too_large
+
+
 def _incompressible(size: int) -> str:
     return os.urandom(size).hex()
 
@@ -267,6 +282,25 @@ async def test_who_is_served_no_more_is_taken_away_and_its_neighbour_stays(
     await scene.write()
     assert scene.saved().clusters == ["branch-b"]
     assert scene.names("branch-b") == ["two"]
+
+
+async def test_works_that_are_listed_again_meanwhile_are_not_taken_for_deleted(
+    host: FakeApiServer, client: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(host, client, "branch-a", "branch-b")
+    first, second = sorted(scene.served, key=checkpoint_writer._home)
+    scene.work("one", of=first)
+    scene.work("two", of=second)
+
+    async def encode(make: Any, *parts: Any) -> bytes:
+        scene.works[second] = Store(RawCodec())  # as once its bounds changed
+        made: bytes = make(*parts)
+        return made
+
+    monkeypatch.setattr(scene.writer, "in_thread", encode)
+    await scene.write()
+    assert scene.names(first) == ["one"]
+    assert not scene.writer.has(second)
 
 
 async def test_a_large_neighbour_does_not_cost_a_small_one_its_works(
