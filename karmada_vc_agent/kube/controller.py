@@ -91,13 +91,11 @@ SHARED_MAX_DELAY_S = 10.0
 GROUPS_REMEMBERED = 1024
 """Groups whose rate of retries is kept; one that is dropped may retry a burst at once."""
 
-
 HELD_CHECK_S = 0.05
 """How often groups that are held are checked: what they computed lately counts less and less."""
 
-
 LOW_EVERY = 8
-"""One key of so many is of the backlog while there is one: changes do not starve it."""
+"""One key of so many is of the backlog while there is one, and one of so many of each group."""
 
 
 @dataclass(slots=True)
@@ -155,6 +153,7 @@ class WorkQueue(Generic[K]):
         self._ready: _Groups[K] = OrderedDict()
         self._backlog: _Groups[K] = OrderedDict()
         self._since_backlog = 0
+        self._since_own: dict[Hashable, int] = {}
         self._queued: dict[K, Hashable] = {}
         self._low: set[K] = set()  # those of the backlog that are not queued
         self._working: dict[K, tuple[float, Hashable]] = {}
@@ -184,8 +183,7 @@ class WorkQueue(Generic[K]):
         now, waiting = self._clock(), dict[Hashable, tuple[int, float]]()
         for group, keys in (*self._ready.items(), *self._backlog.items()):
             count, longest_s = waiting.get(group, (0, 0.0))
-            waited_s = now - next(iter(keys.values()))
-            waiting[group] = count + len(keys), max(longest_s, waited_s)
+            waiting[group] = count + len(keys), max(longest_s, now - next(iter(keys.values())))
         return waiting
 
     def working_s(self) -> list[float]:
@@ -361,10 +359,16 @@ class WorkQueue(Generic[K]):
 
     def _take_of(self, ready: _Groups[K], group: Hashable) -> K:
         ready.move_to_end(group)
-        key = next(iter(ready[group]))
-        if is_low := ready is self._backlog:
-            self._low.add(key)
+        is_low, since_own = ready is self._backlog, self._since_own.pop(group, 0)
         self._since_backlog = 0 if is_low or not self._backlog else self._since_backlog + 1
+        if not is_low and group in self._backlog:
+            # If its changes hold all of its workers, others with a backlog are always before it.
+            is_low = since_own >= LOW_EVERY - 1
+            self._since_own[group] = (since_own + 1) % LOW_EVERY
+        ready = self._backlog if is_low else ready
+        key = next(iter(ready[group]))
+        if is_low:
+            self._low.add(key)
         since = _pop(ready, group, key)
         del self._queued[key]
         now = self._clock()

@@ -1,6 +1,7 @@
 """WorkQueue: changes before the backlog of first lists and resyncs, which does not starve."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable
 
 import pytest
@@ -87,6 +88,19 @@ async def test_backlog_of_each_group_has_its_share_of_that() -> None:
         queue.add(f"c{number}")
     taken = [await take(queue) for _ in range(2 * LOW_EVERY)]
     assert [key for key in taken if key[0] != "c"] == ["a0", "b0"]
+
+
+async def test_changes_do_not_starve_the_backlog_of_their_group_while_others_have_one() -> None:
+    queue = new_queue(at_once=1)
+    add_backlog(queue, *named("a", 2), *named("b", 100))
+    taken = []
+    for number in range(2 * LOW_EVERY):
+        queue.add(f"a{10 + number}")
+        both = [await take(queue) for _ in range(2)]
+        taken.append(both[0])
+        for key in both:
+            queue.done(key)
+    assert taken[LOW_EVERY - 1 :: LOW_EVERY] == named("a", 2)
 
 
 async def test_backlog_has_workers_that_changed_groups_may_not_use() -> None:
@@ -227,6 +241,7 @@ class _Model:
         self.ready: set[str] = set()
         self.working: dict[str, bool] = {}
         self.in_a_row = 0
+        self.of_group: Counter[str] = Counter()
 
     def change(self, key: str) -> None:
         self.queue.add(key)
@@ -246,14 +261,15 @@ class _Model:
     async def take(self) -> None:
         if not self.ready:
             return
-        is_backlog = not self.ready <= self.changed
+        backlog, is_changed = self.ready - self.changed, self.changed & self.ready
         key = await take(self.queue)
-        if key in self.changed:
-            self.in_a_row = self.in_a_row + 1 if is_backlog else 0
-            assert self.in_a_row < LOW_EVERY
-        else:
-            assert self.in_a_row == LOW_EVERY - 1 or not self.ready & self.changed
-            self.in_a_row = 0
+        group, is_due = key[0], self.in_a_row == LOW_EVERY - 1
+        is_of_both = group in {each[0] for each in backlog} & {each[0] for each in is_changed}
+        is_own = is_of_both and self.of_group[group] == LOW_EVERY - 1 and not is_due
+        assert (key in backlog) == (is_due if backlog else False) or is_own or not is_changed
+        assert key in backlog or not is_own
+        self.in_a_row = 0 if not backlog or (key in backlog and not is_own) else self.in_a_row + 1
+        self.of_group[group] = self.of_group[group] + 1 if is_of_both and key in self.changed else 0
         self.ready.remove(key)
         self.working[key] = False
 
