@@ -63,7 +63,7 @@ class History:
         self.time_resets = 0
         self.server = server
         self.first_version = ""
-        """Of the first list of all: what is of a later version changed since this process began."""
+        """Of the first list, again after a reset: what is of a later version changed since then."""
         self._listed_epochs: dict[object, int] = {}
         self._settled_at_epoch: int | None = None
         self._second_list: asyncio.TimerHandle | None = None
@@ -94,6 +94,7 @@ class History:
             before.cancel()
             return
         self.time_resets += 1
+        self.first_version = ""
         _log.warning(
             "An API server went back in time, as after a restore from a backup; listing "
             "everything again",

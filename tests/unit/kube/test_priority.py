@@ -217,10 +217,16 @@ async def _list(client: ApiClient, path: str, store: Store[Object]) -> None:
     task.cancel()
 
 
-async def test_later_first_lists_are_compared_to_the_first_list_of_the_server() -> None:
+@pytest.mark.parametrize("was_reset", [False, True])
+async def test_later_first_lists_are_compared_to_the_first_list_of_the_server(
+    *, was_reset: bool
+) -> None:
     queue = new_queue()
     async with FakeApiServer() as host:
         client = host.client()
+        if was_reset:
+            client.history.first_version = "1000000"
+            client.history.notice("it was restored from a backup")
         host.seed(objects.namespace("a1"))
         await _list(client, "/api/v1/nodes", Store(RawCodec()))
         host.seed(objects.namespace("a2"))
