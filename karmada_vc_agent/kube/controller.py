@@ -240,6 +240,12 @@ class WorkQueue(Generic[K]):
             timer.cancel()
         self._due[key] = loop.call_later(delay_s, self._enqueue, key)
 
+    def requeue_after(self, key: K, delay_s: float) -> None:
+        """Enqueue a key that was processed, of the backlog unless it changed meanwhile."""
+        if not (key in self._again or key in self._due):
+            self._low.add(key)
+        self._enqueue_after(key, delay_s)
+
     def add_rate_limited(self, key: K) -> None:
         if key not in self._dependencies:
             self._wait(key, ())
@@ -648,7 +654,7 @@ class Controller(Generic[K]):
         self.queue.forget(key)
         if outcome is None:
             return "success"
-        self.queue.add_after(key, outcome.after_s)
+        self.queue.requeue_after(key, outcome.after_s)
         return "requeue_after"
 
     def _back_off(self, key: K, error: Exception) -> None:

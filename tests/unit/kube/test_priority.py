@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
-from karmada_vc_agent.kube.controller import LOW_EVERY, WorkQueue
+from karmada_vc_agent.kube.controller import (
+    LOW_EVERY,
+    Controller,
+    ControllerSpec,
+    Requeue,
+    WorkQueue,
+)
 from karmada_vc_agent.kube.flows import low_priority
 from karmada_vc_agent.kube.reflector import Reflector
 from karmada_vc_agent.kube.store import Store
@@ -158,6 +164,37 @@ async def test_failing_key_of_the_backlog_that_changes_is_lifted_for_good() -> N
     queue.add_rate_limited(await take(queue))
     queue.done("a1")
     await asyncio.sleep(5.0)
+    assert await work_off(queue) == ["a1", "a2"]
+
+
+async def test_what_is_done_now_and_then_does_not_precede_what_never_was() -> None:
+    queue, done = WorkQueue[str](lambda key: key, at_once=1), list[str]()
+
+    async def reconcile(key: str) -> Requeue:
+        await asyncio.sleep(0.3)
+        done.append(key)
+        return Requeue(1.0)
+
+    add_backlog(queue, *named("a", 20))
+    task = asyncio.ensure_future(Controller(ControllerSpec("a", queue, reconcile)).run())
+    await asyncio.sleep(20 * 0.3 + 0.1)
+    queue.add("a9")
+    await asyncio.sleep(2 * 0.3)
+    task.cancel()
+    assert done == [*named("a", 20), "a0", "a9"]
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.5])
+async def test_key_that_changed_while_it_was_processed_is_not_requeued_as_backlog(
+    after_s: float,
+) -> None:
+    queue = new_queue()
+    add_backlog(queue, "a1", "a2")
+    key = await take(queue)
+    queue.add_after(key, after_s)
+    queue.requeue_after(key, 1.0)
+    queue.done(key)
+    await asyncio.sleep(after_s)
     assert await work_off(queue) == ["a1", "a2"]
 
 
