@@ -22,41 +22,34 @@ SENT_AFTER_SUCCESS = 2
 """So many try after each that succeeds, not all: it may just have been deleted."""
 
 
+@dataclass(eq=False, repr=False)
 class _SharedBackOff(Generic[K]):
     """The keys that wait for each dependency; one of them, each time another, checks for all."""
 
-    def __init__(
-        self,
-        base_delay_s: float,
-        max_delay_s: float,
-        send: Callable[[K], None],
-        is_pending: Callable[[K], bool],
-    ) -> None:
-        self._base_delay_s = base_delay_s
-        self._max_delay_s = max_delay_s
-        self._send = send
-        self._is_pending = is_pending
+    base_delay_s: float
+    max_delay_s: float
+    send: Callable[[K], None]
+    is_pending: Callable[[K], bool]
+
+    def __post_init__(self) -> None:
         self._keys: defaultdict[Hashable, dict[K, None]] = defaultdict(dict)
         self._checks: dict[Hashable, asyncio.TimerHandle] = {}
-        self._of_key: dict[K, Hashable] = {}
-
-    def waiting(self) -> Iterable[K]:
-        return list(self._of_key)
+        self.waits_for: dict[K, Hashable] = {}
 
     def failed(self, key: K, dependency: Hashable) -> None:
         """Let a key wait for a dependency; another one that it waited for may be met."""
-        if self._of_key.get(key, dependency) != dependency:
+        if self.waits_for.get(key, dependency) != dependency:
             self.leave(key, is_met=True)
-        self._of_key[key] = dependency
+        self.waits_for[key] = dependency
         self._keys[dependency][key] = None
         if dependency not in self._checks:
-            self._check_later(dependency, self._base_delay_s)
+            self._check_later(dependency, self.base_delay_s)
 
     def leave(self, key: K, *, is_met: bool) -> None:
         """Remove a key. is_met: its dependency may be met, so others that wait for it try."""
-        if key not in self._of_key:
+        if key not in self.waits_for:
             return
-        dependency = self._of_key.pop(key)
+        dependency = self.waits_for.pop(key)
         others = self._keys[dependency]
         del others[key]
         if is_met or not others:
@@ -65,23 +58,23 @@ class _SharedBackOff(Generic[K]):
             del self._keys[dependency]
         elif is_met:
             sent = [self._send_next(others) for _ in range(SENT_AFTER_SUCCESS)]
-            self._check_later(dependency, self._base_delay_s, sent)
+            self._check_later(dependency, self.base_delay_s, sent)
 
     def _check_later(self, dependency: Hashable, delay_s: float, sent: Iterable[K] = ()) -> None:
         loop = asyncio.get_running_loop()
-        delay_s = min(delay_s, self._max_delay_s)
+        delay_s = min(delay_s, self.max_delay_s)
         self._checks[dependency] = loop.call_later(delay_s, self._check, dependency, delay_s, sent)
 
     def _check(self, dependency: Hashable, delay_s: float, sent: Iterable[K]) -> None:
         """Send the next key unless one that was sent still holds a worker; later check again."""
-        if not any(map(self._is_pending, sent)):
+        if not any(map(self.is_pending, sent)):
             sent = (self._send_next(self._keys[dependency]),)
         self._check_later(dependency, 2 * delay_s, sent)
 
     def _send_next(self, keys: dict[K, None]) -> K:
         key = next(iter(keys))
         keys[key] = keys.pop(key)
-        self._send(key)
+        self.send(key)
         return key
 
 
@@ -120,7 +113,7 @@ _Groups = OrderedDict[Hashable, OrderedDict[K, float]]
 class WorkQueue(Generic[K]):
     """Keys waiting to be processed; one that is added meanwhile waits until that is done.
 
-    Groups alternate. What is enqueued with `flows.low_priority` is the backlog, retries included,
+    Groups alternate. What `flows.low_priority` or a requeue enqueues is the backlog, with retries,
     until it is done or a change enqueues it. A key that fails is retried when its group or one of
     its dependencies changes. Meanwhile it backs off by itself, with the keys of its group that wait
     for the same dependency, or not at all.
@@ -187,8 +180,7 @@ class WorkQueue(Generic[K]):
         return waiting
 
     def working_s(self) -> list[float]:
-        now = self._clock()
-        return [now - started for started, _ in self._working.values()]
+        return [self._clock() - started for started, _ in self._working.values()]
 
     def add(self, key: K) -> None:
         """Enqueue a key now; one that is queued already keeps its place, unless it is lifted."""
@@ -289,7 +281,7 @@ class WorkQueue(Generic[K]):
     def retry_failed(self) -> None:
         """Enqueue every key that failed the last time; scheduled ones stay delayed."""
         failed = [key for key in self._failures if key in self._due]
-        self._retry(dict.fromkeys((*failed, *self._shared.waiting())))
+        self._retry(dict.fromkeys((*failed, *self._shared.waits_for)))
 
     def _retry(self, keys: Collection[K]) -> None:
         for key in keys:
