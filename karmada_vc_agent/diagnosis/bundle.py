@@ -12,20 +12,25 @@ from karmada_vc_agent.model.objects import Object
 
 REMOVED = "(removed)"
 _KEPT_OF_WORKS = ("apiVersion", "kind", "metadata", "status")
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _SECRET_KEY = re.compile(
-    r"token|passw|secret|credential|private|[._-]key(-data)?$|authorization$", re.IGNORECASE
+    r"token|passw|secret|credential|private|([._-]|api|access|account|encryption)key(-data)?$"
+    r"|authorization$",
+    re.IGNORECASE,
 )
 """Names of fields, variables and settings whose texts are removed, but for names of objects."""
+_WHOLE = re.compile(r"\s*[\[{]|\S{200}")
+"""Annotations with JSON, or encoded."""
 _SAFE_KEY = re.compile(r"names?$", re.IGNORECASE)
 _SECRET_TEXT = re.compile(
     r"-----BEGIN[^-]+-----.*?(-----END[^-]+-----|\Z)"  # PEM
     r"|eyJ[\w-]{8,}(\.[\w-]+)*"  # JWT
-    r"|(?<=bearer )\S+"
+    r"|(?<=bearer )\S+|(?<=basic )[\w+/=]{8,}"
     r"|(?<![a-z0-9.])[a-z0-9]{6}\.[a-z0-9]{16}(?![a-z0-9.])"  # bootstrap token
-    r"|(?<=://)[^/\s@]+:[^/\s@]+(?=@)"  # user:password of a URL
-    r"|(client-(key|certificate)-data|token|password|secret)['\"]?\s*[:=]\s*['\"]?[^\s'\",}]{6,}"
-    r"|LS0tLS1CRUdJTi[\w+/=]*",  # PEM in base64
+    r"|(?<=://)[^/\s]*:[^/\s]*(?=@)"  # user:password of a URL
+    r"|(client-(key|certificate)-data|token|passw(or)?d|secret|credentials?|[._-]key|api_?key)"
+    r"\\*['\"]?\s*[:=]\s*(\\*\"[^\"]*\"|\\*'[^']*'|[^\s'\",}]+)"
+    r"|--(token|password|secret) \S+"
+    r"|(LS0tLS1CRUdJTi|YXBpVmVyc2lvbj|ZXlK)[\w+/=]*",  # PEM, kubeconfig and JWT in base64
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -37,14 +42,18 @@ def without_secrets(value: Any, key: str = "") -> Any:
             value = {**value, **{f: _removed(value[f]) for f in _DATA if value.get(f)}}
         if str(value.get("kind")) == "Work":  # manifests may be Secrets of tenants
             value = {name: value[name] for name in _KEPT_OF_WORKS if name in value}
-        name = value.get("name") if "value" in value else None  # of an environment
+        if "name" in value and value.get("value"):  # of an environment, or a header
+            value = {**value, "value": REMOVED}
+        if key == "annotations":  # a whole object, or what an override set in a Secret
+            value = {name: REMOVED if _WHOLE.match(str(v)) else v for name, v in value.items()}
         return {
-            field: without_secrets(inner, str(name) if name and field == "value" else field)
+            field: without_secrets(inner, field)
             for field, inner in value.items()
-            if field not in ("managedFields", _LAST_APPLIED)
+            if field != "managedFields"
         }
-    if isinstance(value, list):
-        return [without_secrets(each, key) for each in value]
+    if isinstance(value, list):  # an argument may be the value of the one before it
+        flags = (x if isinstance(x, str) and x.startswith("-") else key for x in ("", *value))
+        return [without_secrets(each, flag) for flag, each in zip(flags, value, strict=False)]
     if not isinstance(value, str):
         return value
     if value and _SECRET_KEY.search(key) and not _SAFE_KEY.search(key):

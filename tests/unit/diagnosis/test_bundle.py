@@ -29,16 +29,26 @@ def leaking() -> tuple[dict[str, list[Object]], dict[str, str], list[str]]:
         "data": {"a": HIDDEN},
     }
     applied = {"kubectl.kubernetes.io/last-applied-configuration": f'{{"data":"{HIDDEN}"}}'}
-    environment = [{"name": "HUB_TOKEN", "value": HIDDEN}, {"name": "MODE", "value": "visible-env"}]
+    environment = [{"name": "visible-env", "value": HIDDEN}]
+    arguments = ["--password", HIDDEN, f"--api-key={HIDDEN}", "--visible-argument"]
+    overrides = f'[{{"overriders":{{"plaintext":[{{"path":"/data/x","value":"{HIDDEN}"}}]}}}}]'
+    encoded_object = base64.b64encode(f"{'x' * 200}{HIDDEN}".encode()).decode()
     work = {
         "kind": "Work",
-        "metadata": {"name": "w"},
+        "metadata": {
+            "name": "w",
+            "annotations": {
+                "policy.karmada.io/applied-overrides": overrides,
+                "objectset.rio.cattle.io/applied": encoded_object,
+            },
+        },
         "spec": {"workload": {"manifests": [secret]}},
     }
     settings: Any = {"agent.yaml": f"token: {HIDDEN}\nkind: visible-settings\n", "k": kubeconfig}
     lists: dict[str, list[Object]] = {
         "secrets": [secret, {**secret, "data": HIDDEN}],
         "pods": [{"metadata": {"annotations": applied}, "spec": {"env": environment}}],
+        "deployments": [{"args": arguments, "volumeAttributes": {"accountKey": HIDDEN}}],
         "works": [work],
         "settings": [{"kind": "ConfigMap", "data": settings}],
         "accounts": [{"status": {"token": HIDDEN, "secretName": "visible-name"}}],
@@ -46,9 +56,13 @@ def leaking() -> tuple[dict[str, list[Object]], dict[str, str], list[str]]:
     log = (
         f"Authorization: Bearer {HIDDEN}\n{key.decode()}\nvisible-log\n{JWT}\n{encoded}\n"
         f"https://user:{HIDDEN}@hub/x --token abcdef.0123456789abcdef password={HIDDEN}\n"
+        f'{{\\"password\\":\\"{HIDDEN}\\"}} --token {HIDDEN} api_key: {HIDDEN}\n'
+        f'passwd="a {HIDDEN}"\n'
+        f"https://user:p@{HIDDEN}@hub {base64.b64encode(JWT.encode()).decode()}\n"
+        f"Authorization: Basic {base64.b64encode(HIDDEN.encode()).decode()} password=h1dd\n"
     )
-    body = encoded[40:80]
-    return lists, {"agent.log": log}, [HIDDEN, JWT, body, "0123456789abcdef", "PRIVATE KEY"]
+    bodies = [encoded[40:80], encoded_object[-24:], "ZXlK", "h1dd"]
+    return lists, {"agent.log": log}, [HIDDEN, JWT, *bodies, "0123456789abcdef", "PRIVATE KEY"]
 
 
 def test_no_file_of_a_bundle_has_a_secret(tmp_path: Path) -> None:
@@ -59,8 +73,16 @@ def test_no_file_of_a_bundle_has_a_secret(tmp_path: Path) -> None:
     with tarfile.open(path) as archive:
         files = [archive.extractfile(each) for each in archive.getmembers()]
         content = "\n".join(file.read().decode() for file in files if file is not None)
+    secrets.append(base64.b64encode(HIDDEN.encode()).decode())
     assert [each for each in secrets if each in content] == []
-    for visible in ("visible-env", "visible-settings", "visible-log", "visible-name", '"w"'):
+    for visible in (
+        "visible-env",
+        "visible-argument",
+        "visible-settings",
+        "visible-log",
+        "visible-name",
+        '"w"',
+    ):
         assert visible in content
 
 
