@@ -107,6 +107,7 @@ class FilePath(click.Path):
 
 _TYPES: dict[str, click.ParamType[Any]] = {
     "file": FilePath(),
+    "output": FilePath(dir_okay=False),
     "directory": FilePath(file_okay=False),
     "lifetime": click.IntRange(600, 2**31 - 1),
 }

@@ -27,16 +27,17 @@ from karmada_vc_agent.diagnosis.findings import Finding
 from karmada_vc_agent.install import host_rights, join, join_hub, leave_steps, served
 from karmada_vc_agent.install.apply_objects import Changes, apply_all
 from karmada_vc_agent.kube import kubeconfig
-from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.client import ApiClient, Query
 from karmada_vc_agent.kube.discovery import server_version
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, UnreachableError
 from karmada_vc_agent.kube.transport import Timeouts
 from karmada_vc_agent.model import versions
-from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.objects import Object, dig, maps_at
 from karmada_vc_agent.model.vocabulary import AGENT_LABEL, CLUSTER_ROLES_PATH, execution_namespace
 from karmada_vc_agent.runner.hub_presence import check_apart, check_karmada
 from karmada_vc_agent.work.works import work_path
 
+_FAILURES = (KubeError, shared.CommandError, ConfigError, kubeconfig.KubeconfigError, ValueError)
 _PATIENCE = Timeouts(request_s=30.0)
 _LOG_LINES = "2000"
 _REACH = "check address, network and certificate authority in that kubeconfig"
@@ -95,7 +96,7 @@ class Examination:
             except UnreachableError as error:
                 self.add(client.name, f"no answer from the {error}", _REACH)
                 break
-            except (KubeError, shared.CommandError, ConfigError, ValueError) as error:
+            except _FAILURES as error:
                 is_forbidden = isinstance(error, ForbiddenError)
                 step = "use an administrator's kubeconfig" if is_forbidden else "mend that"
                 text = shared.error_text(error).removeprefix(f"{client.name}: ")
@@ -105,11 +106,13 @@ class Examination:
     def add(self, about: str, problem: str, step: str) -> None:
         self.findings.append(Finding(about, problem, step))
 
-    async def _list(self, client: ApiClient, path: str, of: str) -> list[Object]:
+    async def _list(
+        self, client: ApiClient, path: str, of: str, query: Query | None = None
+    ) -> list[Object]:
         """Return listed objects with their type (`v1 Node`), and keep them for the bundle."""
         version, _, kind = of.partition(" ")
         head = {"apiVersion": version, "kind": kind}
-        items = [{**head, **each} for each in (await client.get(path)).get("items") or ()]
+        items = [{**head, **each} for each in (await client.get(path, query)).get("items") or ()]
         self.read.setdefault(f"{client.name}-{kind.lower()}s", []).extend(items)
         return items
 
@@ -227,14 +230,24 @@ class Examination:
         """Write what was read, and the logs of the agent. Raises OSError."""
         texts = {"findings.txt": "\n".join(map(str, self.findings)), "join.txt": self.join}
         base = f"/api/v1/namespaces/{self.plan.namespace}"
+        agent = self.plan.access.agent
         try:
             await self._list(self.host, f"{base}/events", "v1 Event")
-            for pod in await self._list(self.host, f"{base}/pods", "v1 Pod"):
-                name, query = pod["metadata"]["name"], {"tailLines": _LOG_LINES}
-                log = await self.host.request("GET", f"{base}/pods/{name}/log", query=query)
-                texts[f"{name}.log"] = log.decode(errors="replace")
+            for app in (agent, f"{agent}-gateway"):
+                own = {"labelSelector": f"app={app}"}
+                await self._list(self.host, f"{base}/pods", "v1 Pod", own)
         except KubeError as error:
             texts["logs.error"] = shared.error_text(error)
+        pods = self.read.get("host-pods", ())
+        of_each = ((pod, each) for pod in pods for each in maps_at(pod, "spec", "containers"))
+        for pod, container in of_each:
+            name, query = pod["metadata"]["name"], {"container": container["name"]}
+            query["tailLines"], file = _LOG_LINES, f"{name}-{container['name']}"
+            try:
+                log = await self.host.request("GET", f"{base}/pods/{name}/log", query=query)
+                texts[f"{file}.log"] = log.decode(errors="replace")
+            except KubeError as error:
+                texts[f"{file}.error"] = shared.error_text(error)
         bundle.write(path, self.read, texts)
 
 
@@ -311,6 +324,9 @@ def doctor(join_options: tuple[str, ...], **options: Any) -> None:
     Each finding is one line that ends with the next step. It writes nothing to hub and host. The
     exit code is 0 if nothing is wrong, 1 if something is, 2 for a wrong option or file.
     """
+    if options["bundle"] is not None:
+        with shared.one_line_errors(shared.EXIT_SETTINGS):
+            options["bundle"].touch(0o600)
     with shared.one_line_errors():
         problems = asyncio.run(examine(options, join_options))
     for each in problems or ("Nothing is wrong",):

@@ -268,16 +268,38 @@ async def test_settings_and_hub_of_an_installed_agent_are_read_from_the_host(sit
 
 
 async def test_bundle_has_the_findings_and_logs(site: Site) -> None:
-    site.host.seed(objects.pod("edge-1", "edge"))
-    site.host.answer(b"Bearer abc.def\nserving", path="/api/v1/namespaces/edge/pods/edge-1/log")
+    sidecar = [{"name": "agent"}, {"name": "mesh"}]
+    for pod in (objects.pod("edge-1", "edge"), objects.pod("edge-2", "edge", containers=sidecar)):
+        pod["metadata"]["labels"] = {"app": "edge"}
+        site.host.seed(pod)
+    site.host.seed(objects.pod("other", "edge"))
+    logs = "/api/v1/namespaces/edge/pods/{}/log"
+    site.host.fail(400, "BadRequest", path=logs.format("edge-1"), message="is waiting to start")
+    for _ in sidecar:
+        site.host.answer(b"Bearer abc.def\nserving", path=logs.format("edge-2"))
     path = site.folder / "doctor.tar.gz"
     await site.lines(bundle=path)
     with tarfile.open(path) as archive:
         names = archive.getnames()
-        log = archive.extractfile("doctor/edge-1.log")
+        log = archive.extractfile("doctor/edge-2-agent.log")
         assert log is not None
         assert log.read() == b"Bearer (removed)\nserving"
-    assert {"doctor/findings.txt", "doctor/host-nodes.json", "doctor/host-pods.json"} <= {*names}
+        pods = archive.extractfile("doctor/host-pods.json")
+        assert pods is not None
+        assert b"other" not in pods.read()
+    assert {"doctor/findings.txt", "doctor/host-nodes.json", "doctor/edge-1-c.error"} <= {*names}
+    assert "doctor/edge-2-mesh.log" in names
+    assert not any("other" in name for name in names)
+
+
+async def test_kubeconfig_of_the_agent_that_is_none_is_a_finding(site: Site) -> None:
+    await site.join()
+    metadata = {"name": "karmada-kubeconfig", "namespace": "edge"}
+    data = {"karmada-kubeconfig": base64.b64encode(b"- no kubeconfig").decode()}
+    site.host.seed({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
+    lines = await site.lines()
+    assert any("is not a kubeconfig" in line for line in lines)
+    assert JOINED[0] in lines
 
 
 @pytest.mark.parametrize(
@@ -287,6 +309,8 @@ async def test_bundle_has_the_findings_and_logs(site: Site) -> None:
         ("--config", "/nowhere"),
         ("--agent-name", "A b"),
         ("--unknown",),
+        ("--bundle", "/nowhere/doctor.tar.gz"),
+        ("--bundle", "/"),
     ],
 )
 def test_wrong_usage_has_exit_code_2(arguments: tuple[str, ...]) -> None:
