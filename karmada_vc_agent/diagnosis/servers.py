@@ -1,7 +1,7 @@
 """Hub and host as commands read them: what cannot be read is named, and hides nothing else."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 from karmada_vc_agent.config.decoding import ConfigError
@@ -66,6 +66,12 @@ class Server:
         """Return a list; [] where its kind is not served. Raises KubeError, which is noted."""
         with self._noting():
             return maps_at(await self.client.get(path, query), "items")
+        return []
+
+    async def seen(self, path: str, **query: str) -> list[Object]:
+        """Return a list; [] where it cannot be read, which is noted."""
+        with suppress(errors.KubeError):
+            return await self.items(path, **query)
         return []
 
     @contextmanager

@@ -76,35 +76,29 @@ async def rows_of(hub: Server, host: Server, name: str = "") -> tuple[list[Objec
 
     ready: None where nothing says. works: counts by state. Raises CommandError.
     """
-    faults = [*filter(None, (mixed_up(hub, host), *map(connection_fault, (hub, host))))]
-    if faults and (faults[0].name in ("Swapped", "NoKarmada") or len(faults) > 1):
-        raise CommandError(*(f"{each.says}; {each.do}" for each in faults))
-    objects = {each["metadata"]["name"]: each for each in await _items(host, OBJECTS_PATH)}
+    wrong, *of_each = (mixed_up(hub, host), *map(connection_fault, (hub, host)))
+    faults = [f"{each.says}; {each.do}" for each in (wrong, *of_each) if each is not None]
+    if wrong is not None or not (hub.is_read or host.is_read):
+        raise CommandError(*faults)
+    objects = {each["metadata"]["name"]: each for each in await host.seen(OBJECTS_PATH)}
     clusters = await _clusters(hub, host)
-    spaces = await _items(host, NAMESPACES_PATH, labelSelector=CLUSTER_LABEL)
+    spaces = await host.seen(NAMESPACES_PATH, labelSelector=CLUSTER_LABEL)
     claimed = (claim.cluster for each in spaces if (claim := claim_of(each)))
     names = sorted({*objects, *clusters, *claimed})
     if name and name not in names:
-        raise CommandError(f'no virtual cluster "{name}"{did_you_mean(name, names)}')
+        raise CommandError(f'no virtual cluster "{name}"{did_you_mean(name, names)}', *faults)
     rows = []
     for each in [name] if name else names:
         namespace = execution_namespace(each)
-        listed = await _items(hub, works.work_path(namespace)) if each in clusters else None
+        listed = await hub.seen(works.work_path(namespace)) if each in clusters else None
         lease = await lease_of(hub, each) if each in clusters else None
         rows.append(_row(each, clusters.get(each), objects.get(each), lease, listed))
-    return rows, [f"{each.says}; {each.do}" for each in faults] or [*hub.unseen, *host.unseen]
-
-
-async def _items(server: Server, path: str, **query: str) -> list[Object]:
-    try:
-        return await server.items(path, **query)
-    except KubeError:
-        return []
+    return rows, faults or [*hub.unseen, *host.unseen]
 
 
 async def _clusters(hub: Server, host: Server) -> dict[str, Object]:
     """Return the Clusters that agents of this host serve; of any host where it is not read."""
-    served = [each for each in await _items(hub, CLUSTERS_PATH) if agent_of(each)]
+    served = [each for each in await hub.seen(CLUSTERS_PATH) if agent_of(each)]
     try:
         uid = text_at(await host.find(KUBE_SYSTEM_PATH), "metadata", "uid")
     except KubeError:

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from karmada_vc_agent.cli import main
 from karmada_vc_agent.commands.shared import CommandError
+from karmada_vc_agent.diagnosis.servers import Server
 from karmada_vc_agent.diagnosis.status import rows_of, state_of, written
 from karmada_vc_agent.features.objects.definitions import API_VERSION, KIND
 from karmada_vc_agent.model.objects import Object
@@ -97,6 +98,16 @@ async def test_clusters_of_other_hosts_are_left_out(chain: Chain) -> None:
 async def test_misspelt_name_has_a_suggestion(chain: Chain) -> None:
     with pytest.raises(CommandError, match='no virtual cluster "brnch-a"; did you mean "branch-a"'):
         await table(chain, "brnch-a")
+
+
+async def test_name_is_not_missing_alone_while_the_hub_is_away(chain: Chain) -> None:
+    _, host = await chain.servers()
+    with chain.hub.down():
+        hub, _ = await chain.servers()
+        with pytest.raises(CommandError, match=r'no virtual cluster "x"\sthe hub does not answer'):
+            await rows_of(hub, host, "x")
+        with pytest.raises(CommandError, match=r"^the hub does not answer"):
+            await rows_of(hub, Server("host", None), "x")
 
 
 async def test_neither_side_is_one_error_with_both(chain: Chain) -> None:
