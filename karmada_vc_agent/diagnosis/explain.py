@@ -75,6 +75,9 @@ class Explainer:
         if len(parts) == 3:
             namespace, kind, name = parts
             resource = kind_named(kind, sides)
+            if resource.namespaced and not namespace:
+                text = f"{resource.gvk.kind} is in a namespace; write NAMESPACE/{kind}/{name}"
+                raise ConfigError("flags", "WHAT", text)
             return [Explained(resource, namespace * resource.namespaced, name)]
         cluster, name = parts
         try:
@@ -117,10 +120,8 @@ class Explainer:
 
     async def _claimants(self, target: Explained) -> list[str]:
         """Return the virtual clusters that have the namespace, where the hub does not say."""
-        spaces: list[Object] = []
-        with suppress(KubeError):
-            selector = f"{CLUSTER_LABEL},{NAMESPACE_LABEL}={target.namespace}"
-            spaces = await self.host.items(host_links.NAMESPACES, labelSelector=selector)
+        selector = f"{CLUSTER_LABEL},{NAMESPACE_LABEL}={target.namespace}"
+        spaces = await self.host.seen(host_links.NAMESPACES, labelSelector=selector)
         return sorted({claim.cluster for each in spaces if (claim := claim_of(each))})
 
     async def _in_cluster(self, report: Report, place: OnHost, *, ends: bool) -> None:

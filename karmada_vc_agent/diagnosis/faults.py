@@ -93,9 +93,8 @@ def connection_fault(server: Server) -> Fault | None:
 
 def mixed_up(hub: Server, host: Server) -> Fault | None:
     """Return what is wrong where hub and host both answer, but are not what they are given as."""
-    if not hub.is_read or hub.is_karmada:
-        return None
-    if host.is_karmada:
-        values = {each.name: each.client.credentials.server for each in (hub, host)}
-        return fault("Swapped", **values)
-    return fault("NoKarmada", server=hub.client.credentials.server)
+    at = {each: each.client.credentials.server for each in (hub, host) if each.is_read}
+    if hub.is_read and not hub.is_karmada:
+        name = "Swapped" if host.is_karmada else "NoKarmada"
+        return fault(name, server=at[hub], hub=at[hub], host=at.get(host))
+    return fault("HostIsKarmada", server=at[host]) if host.is_karmada else None

@@ -10,6 +10,7 @@ from karmada_vc_agent.cluster.host_objects import NodeTrust
 from karmada_vc_agent.cluster.rules import conditions as rules
 from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.cluster.virtual_clusters import Membership, VirtualClusters
+from karmada_vc_agent.diagnosis.hub_links import time_of
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.install.apply_objects import MANAGER
 from karmada_vc_agent.kube.certificates import read_certificate
@@ -203,7 +204,7 @@ def of_deployment(deployment: Object, join: str) -> Iterator[Finding]:
 
 def of_lease(about: str, lease: Object | None, now: datetime, step: str) -> Iterator[Finding]:
     """Yield that a Lease is missing or was not renewed in time. step: to have it renewed."""
-    at = _time(dig(lease, "spec", "renewTime"))
+    at = time_of(dig(lease, "spec", "renewTime"))
     if at is None:
         yield Finding(about, "it has no Lease: no agent serves it", step)
         return
@@ -229,7 +230,7 @@ def of_certificate(secret: str, chain: bytes, now: datetime, step: str) -> Itera
 def of_deletions(side: str, objects: Iterable[Object], now: datetime) -> Iterator[Finding]:
     """Yield what is being deleted for too long, with what holds it up."""
     for obj in objects:
-        since = _time(dig(obj, "metadata", "deletionTimestamp"))
+        since = time_of(dig(obj, "metadata", "deletionTimestamp"))
         if since is None or now - since < STUCK_AFTER:
             continue
         key, metadata = key_of(obj), obj["metadata"]
@@ -252,11 +253,3 @@ def of_claims(names: Iterable[str]) -> Iterator[Finding]:
     for name in sorted(names):
         text = f"namespaces on the host are claimed for {name}, which has no Cluster on the hub"
         yield Finding(name, text, f"karmada-vc-agent leave {name} removes what remains of it")
-
-
-def _time(text: object) -> datetime | None:
-    try:
-        at = datetime.fromisoformat(str(text or ""))
-    except ValueError:
-        return None
-    return at if at.tzinfo is not None else None

@@ -38,11 +38,7 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.model.user_text import listed
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
-from karmada_vc_agent.model.vocabulary import (
-    CLUSTER_LABEL,
-    WITH_PODS,
-    WORK_ANNOTATION,
-)
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, WITH_PODS, WORK_ANNOTATION
 from karmada_vc_agent.runner.common import translation_settings
 from karmada_vc_agent.translation.context import TranslationContext, host_name
 from karmada_vc_agent.translation.kind_policy import Refusal
@@ -264,7 +260,10 @@ async def read_pods(host: Server, report: Report, place: OnHost, live: Object) -
         link.facts += [f"event {text}" for text in events][:SHOWN]
         if ready < desired:
             counts = {"ready": ready, "desired": desired, "namespace": key.namespace}
-            _judge(link, place, [*reasons, *((text, "POD") for text in events)], counts)
+            # Pods that no node takes say so themselves; what mounts is no reason once they run.
+            over = ("FailedScheduling", *(() if phases["Pending"] else ("FailedMount",)))
+            reasons += [(text, "POD") for text in events if not text.startswith(over)]
+            _judge(link, place, reasons, counts)
     with report.link("nodes", place.cluster) as link:
         if place.nodes is None:
             link.unseen("not seen")
@@ -313,23 +312,26 @@ def _replicas(live: Object) -> tuple[int, int]:
     """Return how many pods a workload, or Pod, is to have, and how many of them are ready."""
     spec, status = live.get("spec") or {}, live.get("status") or {}
     if key_of(live).gvk.kind == "Pod":
-        is_done = status.get("phase") == "Succeeded"
-        return 1, is_done or any(_is_true(c) for c in conditions_of(live) if c["type"] == "Ready")
+        return 1, status.get("phase") == "Succeeded" or _is_true(live, "Ready")
     desired = spec.get("replicas", spec.get("completions", spec.get("parallelism", 1)))
     ready = ("readyReplicas", "numberReady", "succeeded", "ready")
     counts = [status[key] for key in ready if isinstance(status.get(key), int)]
-    return status.get("desiredNumberScheduled", desired), sum(counts)
+    if spec.get("suspend") or _is_true(live, "Complete"):
+        desired = sum(counts)
+    # A rollout that does not end has its own pods beside the old ones.
+    desired = max(status.get("desiredNumberScheduled", desired), status.get("replicas", 0))
+    return desired, sum(counts)
 
 
-def _is_true(condition: Object) -> bool:
-    return bool(condition["status"] == "True")
+def _is_true(obj: Object, kind: str) -> bool:
+    return any(c["type"] == kind and c["status"] == "True" for c in conditions_of(obj))
 
 
 def _conditions(live: Object) -> Iterator[tuple[str, str]]:
     """Yield what a controller says of its own workload where it fails, and no pod."""
     for each in conditions_of(live):
         failing = each["type"] in ("ReplicaFailure", "Failed")
-        if failing is _is_true(each) and (failing or each["type"] == "Progressing"):
+        if failing is (each["status"] == "True") and (failing or each["type"] == "Progressing"):
             yield words_of(each), ""
 
 
@@ -343,7 +345,8 @@ def _reasons(pod: Object) -> Iterator[tuple[str, str]]:
                 if reason not in ("", "Completed", "PodInitializing", "ContainerCreating"):
                     yield f"{reason}: {text_at(each, 'state', state, 'message')}", name
     for each in conditions_of(pod):
-        if each["type"] in ("PodScheduled", "Ready") and not _is_true(each) and each.get("message"):
+        says = each["type"] in ("PodScheduled", "Ready") and each.get("message")
+        if says and each["status"] != "True":
             yield words_of(each), name
 
 
@@ -351,9 +354,7 @@ async def _events(host: Server, live: Object, pods: list[Object]) -> list[str]:
     """Return warnings of the host about a workload and what it made, the newest first."""
     namespace, name = live["metadata"].get("namespace", ""), live["metadata"]["name"]
     names = {name, *(pod["metadata"]["name"] for pod in pods)}
-    every: list[Object] = []
-    with suppress(KubeError):
-        every = await host.items(f"{NAMESPACES}/{namespace}/events", fieldSelector="type=Warning")
+    every = await host.seen(f"{NAMESPACES}/{namespace}/events", fieldSelector="type=Warning")
     every.sort(key=_last_seen, reverse=True)
     texts = [
         words_of(each)

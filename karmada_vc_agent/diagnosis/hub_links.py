@@ -15,6 +15,7 @@ from karmada_vc_agent.diagnosis.report import Link, Report
 from karmada_vc_agent.diagnosis.servers import Server, same_kind
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import KubeError
+from karmada_vc_agent.kube.leader_election import SKEW_S
 from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import (
     Object,
@@ -63,11 +64,18 @@ class Explained:
         return (key.gvk.group_kind, *key[1:]) == (self.resource.gvk.group_kind, *of_target)
 
 
+def time_of(text: object) -> datetime | None:
+    """Return a time of an API server, None for none."""
+    try:
+        at = datetime.fromisoformat(str(text or ""))
+    except ValueError:
+        return None
+    return at if at.tzinfo is not None else None
+
+
 def age(time: str | None, now: datetime | None = None) -> str:
     """Return how long ago a time of an API server was, as `90s`, `5m` or `2d`; "" for none."""
-    try:
-        at = datetime.fromisoformat(time or "")
-    except ValueError:
+    if (at := time_of(time)) is None:
         return ""
     age_s = max(0, int(((now or datetime.now(UTC)) - at).total_seconds()))
     unit, seconds = next(each for each in _UNITS if age_s >= 2 * each[1] or each[1] == 1)
@@ -209,10 +217,7 @@ def _cluster_names(policy: Object) -> Iterator[str]:
 
 async def _names_of_clusters(hub: Server) -> list[str]:
     """Return the names of all Clusters; [] where they may not be read."""
-    try:
-        return [each["metadata"]["name"] for each in await hub.items(CLUSTERS_PATH)]
-    except KubeError:
-        return []
+    return [each["metadata"]["name"] for each in await hub.seen(CLUSTERS_PATH)]
 
 
 # --- binding -----------------------------------------------------------------------------------
@@ -220,7 +225,7 @@ async def _names_of_clusters(hub: Server) -> list[str]:
 
 def _binding_path(target: Explained) -> str:
     """Return the path of the binding of a template, as Karmada names it."""
-    name = f"{target.name.replace(':', '.')}-{target.resource.gvk.kind.lower()}"
+    name = f"{target.name.replace(':', '.')}-{target.resource.gvk.kind}".lower()
     if not target.namespace:
         return f"{BINDING_API}/clusterresourcebindings/{name}"
     return f"{BINDING_API}/namespaces/{target.namespace}/resourcebindings/{name}"
@@ -276,10 +281,10 @@ async def read_cluster(hub: Server, report: Report, name: str) -> Object | None:
         silence = silence_of(lease, datetime.now(UTC))
         if cluster["metadata"].get("deletionTimestamp"):
             link.broken("ClusterDeleting")
-        if changes and changes.get("reason") == "Paused":
-            link.broken("Paused")
         if silence or status == "Unknown":
             link.broken("ClusterSilent", reason=silence or reason)
+        elif changes and changes.get("reason") == "Paused":
+            link.broken("Paused")
         elif status != "True":
             link.broken("ClusterNotReady", reason=reason)
         return cluster
@@ -296,12 +301,12 @@ async def lease_of(hub: Server, name: str) -> Object | None:
 
 def silence_of(lease: Object | None, now: datetime) -> str:
     """Return for how long a Lease was not renewed, "" while it is valid."""
-    renewed = text_at(lease, "spec", "renewTime")
-    lasts_s = dig(lease, "spec", "leaseDurationSeconds")
-    if not renewed or not isinstance(lasts_s, int):
+    spec = dig(lease, "spec")
+    renewed, lasts_s = text_at(spec, "renewTime"), dig(spec, "leaseDurationSeconds")
+    if (at := time_of(renewed)) is None or not isinstance(lasts_s, int):
         return ""
-    silent_s = (now - datetime.fromisoformat(renewed)).total_seconds()
-    return f"its Lease was not renewed for {age(renewed, now)}" if silent_s > lasts_s else ""
+    is_silent = (now - at).total_seconds() > lasts_s + SKEW_S
+    return f"its Lease was not renewed for {age(renewed, now)}" if is_silent else ""
 
 
 async def read_work(hub: Server, report: Report, target: Explained, cluster: str) -> Object | None:

@@ -7,12 +7,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from karmada_vc_agent.config.decoding import ConfigError
+from karmada_vc_agent.diagnosis import host_links, hub_links
 from karmada_vc_agent.diagnosis.explain import Explainer, target_of
 from karmada_vc_agent.diagnosis.faults import EXIT_CODES, FAULTS
-from karmada_vc_agent.diagnosis.hub_links import status_written
+from karmada_vc_agent.diagnosis.hub_links import Explained, status_written
 from karmada_vc_agent.diagnosis.servers import Server
 from karmada_vc_agent.feature_list import CONFIG
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.kube.discovery import Resource
+from karmada_vc_agent.model.objects import GroupVersionKind, Object
 from karmada_vc_agent.model.vocabulary import HOLD_ANNOTATION, WORK_ANNOTATION
 from tests.fakes import objects
 from tests.unit.diagnosis import conftest as made
@@ -287,6 +289,96 @@ async def test_object_without_marks_is_of_another_writer(chain: Chain) -> None:
     report = await chain.report()
     assert report.broken is not None
     assert report.broken.name == "ObjectForeign"
+
+
+def warning(reason: str, message: str) -> Object:
+    metadata = {"name": reason.lower(), "namespace": "edge-v-branch-a"}
+    about = {"kind": "Pod", "name": "web-1", "namespace": "edge-v-branch-a"}
+    head = {"apiVersion": "v1", "kind": "Event", "metadata": metadata, "type": "Warning"}
+    return {**head, "involvedObject": about, "reason": reason, "message": message}
+
+
+@pytest.mark.parametrize(
+    "event", [("FailedScheduling", "0/1 nodes are available"), ("FailedMount", "no Secret x")]
+)
+async def test_event_of_what_is_over_is_not_why(chain: Chain, event: tuple[str, str]) -> None:
+    pod = made.pod()
+    text = "containers with unready status: [c]"
+    pod["status"]["conditions"] = [objects.condition("Ready", "False", "ContainersNotReady", text)]
+    unready(chain, pod)
+    chain.host.seed(warning(*event))
+    report = await chain.report()
+    assert report.broken is not None
+    assert (report.broken.name, text in report.broken.says) == ("PodsNotReady", True)
+
+
+async def test_event_is_why_a_pod_does_not_start(chain: Chain) -> None:
+    unready(chain, made.pod("ContainerCreating"))
+    chain.host.seed(warning("FailedMount", "no Secret x"))
+    report = await chain.report()
+    assert report.broken is not None
+    assert report.broken.name == "ContainerNotCreated"
+
+
+async def test_rollout_that_does_not_end_is_broken_beside_old_pods(chain: Chain) -> None:
+    live = made.live()
+    live["status"] |= {"replicas": 2, "updatedReplicas": 1, "unavailableReplicas": 1}
+    chain.host.seed(live, made.pod("ImagePullBackOff", "no x"))
+    report = await chain.report()
+    assert report.broken is not None
+    assert report.broken.name == "ImageNotPulled"
+
+
+@pytest.mark.parametrize(
+    ("spec", "conditions"),
+    [
+        ({"suspend": True}, []),
+        ({"parallelism": 3}, [objects.condition("Complete", "True", "x", "y")]),
+    ],
+)
+def test_job_that_is_suspended_or_complete_lacks_no_pod(
+    spec: Object, conditions: list[Object]
+) -> None:
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x"}, "spec": spec}
+    desired, ready = host_links._replicas(
+        {**job, "status": {"succeeded": 1, "conditions": conditions}}
+    )
+    assert desired == ready
+
+
+def test_binding_has_the_name_that_karmada_makes() -> None:
+    resource = Resource(
+        GroupVersionKind("rbac.authorization.k8s.io", "v1", "ClusterRole"), "clusterroles", False
+    )
+    path = hub_links._binding_path(Explained(resource, "", "edge:Reader"))
+    assert path.rpartition("/")[2] == "edge.reader-clusterrole"
+
+
+async def test_host_that_is_karmada_too_is_named(chain: Chain) -> None:
+    chain.host = chain.hub
+    report = await chain.report()
+    assert report.broken is not None
+    assert report.broken.name == "HostIsKarmada"
+
+
+async def test_agent_that_is_silent_comes_before_what_it_reported(chain: Chain) -> None:
+    with_condition("TakesChanges", "False", "Paused")(chain)
+    chain.hub.seed(renewed(300))
+    report = await chain.report()
+    assert report.broken is not None
+    assert report.broken.name == "ClusterSilent"
+
+
+async def test_clock_that_is_a_little_ahead_makes_no_agent_silent(chain: Chain) -> None:
+    chain.hub.seed(renewed(43))
+    assert (await chain.report()).broken is None
+
+
+async def test_kind_that_has_namespaces_needs_one(chain: Chain) -> None:
+    with pytest.raises(
+        ConfigError, match="Deployment is in a namespace; write NAMESPACE/deployment/web"
+    ):
+        await chain.report("/deployment/web")
 
 
 @pytest.mark.parametrize("text", ["branch-a", "/b", "a//", "a/b/c/d", "a/b/"])
