@@ -79,11 +79,16 @@ def _below(node: yaml.Node, step: str) -> Iterator[tuple[yaml.Node, yaml.Node]]:
 
 
 def documents_of(files: Sequence[str]) -> list[Document]:
-    """Read files, directories and, as `-`, stdin Raises ConfigError."""
-    return [each for name in files for path in _files(name) for each in _read(path)]
+    """Read files, directories and, as `-`, stdin. Raises ConfigError, also if they have nothing."""
+    documents = [each for name in files for path in _files(name) for each in _read(path)]
+    if files and not documents:
+        raise ConfigError(", ".join(files), "", "empty, there is no YAML document in it")
+    return documents
 
 
 def _files(name: str) -> list[str]:
+    if not name:
+        raise ConfigError("flags", "FILE", "it is empty; give a path")
     if name == STDIN or not Path(name).is_dir():
         return [name]
     files = sorted(str(path) for path in Path(name).iterdir() if path.suffix in _SUFFIXES)

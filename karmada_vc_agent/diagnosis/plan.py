@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from karmada_vc_agent.commands import shared
 from karmada_vc_agent.commands.shared import EXIT_FAILED, EXIT_SETTINGS, one_line_errors
+from karmada_vc_agent.config.checks import dns_label_problem
 from karmada_vc_agent.config.decoding import ConfigError, decode
 from karmada_vc_agent.config.loading import load_config, with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
@@ -35,6 +36,7 @@ from karmada_vc_agent.model.objects import (
     key_of,
     labels_of,
     namespaced_name,
+    text_at,
 )
 from karmada_vc_agent.model.user_text import did_you_mean
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
@@ -86,12 +88,14 @@ class Input:
         for document in documents:
             if dig(document.content, "apiVersion") == CONFIG_API_VERSION:
                 raise document.error("kind", "is a settings file; give it by --config")
+            if dig(document.content, "kind") == "List":
+                raise document.error("kind", "is List; give its items as documents of their own")
             if problem := malformed_frame(document.content):
                 raise document.error("", problem)
             if gvk_of(document.content).group_kind == CUSTOM_RESOURCE_DEFINITION:
-                group, kind = (dig(document.content, "spec", *path) for path in _OF_DEFINITION)
-                scope = dig(document.content, "spec", "scope")
-                self.defined[GroupKind(str(group), str(kind))] = scope == "Namespaced"
+                spec = dig(document.content, "spec")
+                kind = GroupKind(text_at(spec, "group"), text_at(spec, "names", "kind"))
+                self.defined[kind] = text_at(spec, "scope") == "Namespaced"
         for document in documents:
             self._take(document, config, namespace)
 
@@ -145,7 +149,6 @@ class Input:
         return policy, policies.clusters_of(policy, self.vcs), f"{policy} selects none of these"
 
 
-_OF_DEFINITION = (("group",), ("names", "kind"))
 _NAMESPACED_POLICIES = (policies.PROPAGATION[0], policies.OVERRIDES[0])
 
 
@@ -198,6 +201,8 @@ async def _row(
     return Row(vc.name, document, verdict, "", changes, "", tuple(notes))
 
 
+_COPIES = (WRITTEN_ANNOTATION, "kubectl.kubernetes.io/last-applied-configuration")
+"""Annotations with what was written, which may be the values of a Secret."""
 _OF_SERVER = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
 
 
@@ -206,7 +211,7 @@ def shown(obj: Object) -> Object:
     metadata = {key: v for key, v in obj["metadata"].items() if key not in _OF_SERVER}
     for field in ("labels", "annotations"):
         pairs = (metadata.pop(field, None) or {}).items()
-        left = {k: v for k, v in pairs if not is_karmada_key(k) and k != WRITTEN_ANNOTATION}
+        left = {k: v for k, v in pairs if not is_karmada_key(k) and k not in _COPIES}
         metadata |= {field: left} if left else {}
     rest = {key: value for key, value in obj.items() if key not in ("metadata", "status")}
     head = {key: rest.pop(key) for key in ("apiVersion", "kind")}
@@ -302,6 +307,8 @@ def plan(
     with one_line_errors(failed=EXIT_SETTINGS):
         if not files and directory is None:
             raise ConfigError("flags", "FILE", "give files, or a directory with -k")
+        if problem := dns_label_problem(namespace):
+            raise ConfigError("flags", "--namespace", problem)
         documents = documents_of(files) + (kustomized(str(directory)) if directory else [])
         documents = [each.as_json() for each in documents]
         config = struct()

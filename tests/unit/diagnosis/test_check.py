@@ -109,3 +109,13 @@ def test_objects_are_checked_with_the_settings_beside_them(tmp_path: Path) -> No
     assert line.startswith(f"karmada-vc-agent: {tmp_path}/object.yaml:3: metadata.name: ")
     assert line.endswith(f'"branch-a" is defined in {tmp_path}/agent.yaml:1, too')
     assert result.exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["check", "plan"])
+def test_no_path_and_no_document_are_mistakes(tmp_path: Path, command: str) -> None:
+    file = tmp_path / "file.yaml"
+    file.write_text("# to do\n")
+    for path, text in ((str(file), "there is no YAML document in it"), ("", "FILE: it is empty")):
+        result = CliRunner().invoke(main, [command, path])
+        assert result.exit_code == 2
+        assert text in result.stderr

@@ -1,5 +1,6 @@
 """`plan` without a host: what is shown of files, and how it ends."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -165,8 +166,11 @@ def test_files_become_objects_of_the_host(tmp_path: Path, case: str) -> None:
 
 
 def test_values_of_secrets_are_not_shown(tmp_path: Path) -> None:
+    applied = "kubectl.kubernetes.io/last-applied-configuration"
+    secret = yaml.safe_load(SECRET)
+    secret["metadata"]["annotations"] = {applied: json.dumps(secret)}
     for form in ("diff", "yaml"):
-        output = plan(tmp_path, SECRET, "-o", form).output
+        output = plan(tmp_path, yaml.safe_dump(secret), "-o", form).output
         assert "hunter2" not in output
         assert "(not shown)" in output
 
@@ -186,3 +190,13 @@ def test_the_settings_decide_what_is_refused(tmp_path: Path, profile: dict[str, 
     (tmp_path / "strict.yaml").write_text(yaml.safe_dump(settings))
     result = plan(tmp_path, NODE_PORT, "--config", str(tmp_path / "strict.yaml"))
     assert result.exit_code == (1 if profile else 0), result.output
+
+
+def test_lists_and_names_of_namespaces_that_are_none_end_with_one_line(tmp_path: Path) -> None:
+    for text, flags, expected in (
+        ("apiVersion: v1\nkind: List\nitems: []", (), "app.yaml:2: kind: is List; give its items"),
+        (POD % "n1", ("-n", "Bad_Name!"), '--namespace: "Bad_Name!" is not a valid DNS label'),
+    ):
+        result = plan(tmp_path, text, *flags)
+        assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+        assert expected in result.stderr
