@@ -151,7 +151,7 @@ def test_lease_that_nobody_renews(lab: Lab) -> None:
     lease["spec"]["renewTime"] = "2026-01-01T00:00:00.000000Z"
     lab.hub.replace(f"{LEASES}/{group.name}", lease)
     doctor = Doctor(joining)
-    assert "get pods" in doctor.finds(f"{group.name}: its Lease was renewed", "no agent serves it")
+    assert "get pods" in doctor.finds(f"{group.name}: its Lease was not", "no agent serves it")
 
 
 def test_no_node_fits_until_its_command_was_run(lab: Lab) -> None:

@@ -39,7 +39,7 @@ def without_secrets(value: Any, key: str = "") -> Any:
     """Return a copy without data of Secrets, tokens, keys and kubeconfigs, wherever they are."""
     if isinstance(value, Mapping):
         if value.get("kind") == "Secret":
-            value = {**value, **{f: _removed(value[f]) for f in _DATA if value.get(f)}}
+            value = {**value, **dict.fromkeys({"data", "stringData"} & value.keys(), REMOVED)}
         if str(value.get("kind")) == "Work":  # manifests may be Secrets of tenants
             value = {name: value[name] for name in _KEPT_OF_WORKS if name in value}
         if "name" in value and value.get("value"):  # of an environment, or a header
@@ -59,13 +59,6 @@ def without_secrets(value: Any, key: str = "") -> Any:
     if value and _SECRET_KEY.search(key) and not _SAFE_KEY.search(key):
         return REMOVED
     return text_without_secrets(value)
-
-
-_DATA = ("data", "stringData")
-
-
-def _removed(data: Any) -> Any:
-    return dict.fromkeys(data, REMOVED) if isinstance(data, Mapping) else REMOVED
 
 
 def text_without_secrets(text: str) -> str:

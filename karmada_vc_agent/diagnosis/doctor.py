@@ -4,13 +4,13 @@ import asyncio
 import base64
 import shlex
 import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -39,7 +39,6 @@ from karmada_vc_agent.work.works import work_path
 
 _FAILURES = (KubeError, shared.CommandError, ConfigError, kubeconfig.KubeconfigError, ValueError)
 _PATIENCE = Timeouts(request_s=30.0)
-_LOG_LINES = "2000"
 _REACH = "check address, network and certificate authority in that kubeconfig"
 _PAGE = "see docs/compatibility.md"
 
@@ -242,7 +241,7 @@ class Examination:
         of_each = ((pod, each) for pod in pods for each in maps_at(pod, "spec", "containers"))
         for pod, container in of_each:
             name, query = pod["metadata"]["name"], {"container": container["name"]}
-            query["tailLines"], file = _LOG_LINES, f"{name}-{container['name']}"
+            query["tailLines"], file = "2000", f"{name}-{container['name']}"
             try:
                 log = await self.host.request("GET", f"{base}/pods/{name}/log", query=query)
                 texts[f"{file}.log"] = log.decode(errors="replace")
@@ -263,7 +262,7 @@ async def examine(options: dict[str, Any], join_options: tuple[str, ...]) -> lis
             if file is None:
                 path = f"/api/v1/namespaces/{namespace}/configmaps/{agent}"
                 settings = dig(await host.find(path), "data", "agent.yaml")
-                folder = stack.enter_context(tempfile.TemporaryDirectory())
+                folder = stack.enter_context(TemporaryDirectory(prefix=f"configmap-{agent}-"))
                 file = _settings_file(folder, str(settings)) if settings else None
         except KubeError:
             if file is None:

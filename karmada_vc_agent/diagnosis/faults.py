@@ -69,13 +69,9 @@ def connection_fault(server: Server) -> Fault | None:
     if error is None or server.connection is None:
         return None
     credentials = server.connection.credentials
-    reason = str(error).removeprefix(f"{name} {credentials.server}: ")
-    values = {
-        "whose": name,
-        "server": credentials.server,
-        "source": credentials.source,
-        "reason": reason,
-    }
+    at, source = credentials.server, credentials.source
+    reason = str(error).removeprefix(f"{name} {at}: ")
+    values = {"whose": name, "server": at, "source": source, "reason": reason}
     chain = credentials.certificate
     end = read_certificate(chain).not_after if chain else datetime.max.replace(tzinfo=UTC)
     code = "NotAnApiServer"

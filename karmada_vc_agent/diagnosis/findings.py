@@ -10,7 +10,7 @@ from karmada_vc_agent.cluster.host_objects import NodeTrust
 from karmada_vc_agent.cluster.rules import conditions as rules
 from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.cluster.virtual_clusters import Membership, VirtualClusters
-from karmada_vc_agent.diagnosis.hub_links import time_of
+from karmada_vc_agent.diagnosis.hub_links import silence_of, time_of
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.install.apply_objects import MANAGER
 from karmada_vc_agent.kube.certificates import read_certificate
@@ -42,7 +42,7 @@ class Finding(NamedTuple):
 STUCK_AFTER = timedelta(minutes=2)
 """What is deleted is removed within seconds, unless something holds it up."""
 SHOWN_RULES = 5
-_PAGE = "see docs/conditions.md"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _STEPS = {
     "Ready": "kubectl describe cluster {} on the hub; karmada-vc-agent explain shows one object",
     "NodesReachable": "kubectl get nodes on the host; have kubelets or edges connect again",
@@ -50,7 +50,6 @@ _STEPS = {
     "ObjectsOrphaned": "karmada-vc-agent leave --prune lists them",
 }
 """Of conditions whose messages do not say it."""
-_NO_NODES = "correct nodeSelector or nodeNames, or label or add nodes"
 
 
 def of_clock(server: str, ahead_s: float) -> Iterator[Finding]:
@@ -127,11 +126,11 @@ def of_conditions(conditions: Mapping[str, Iterable[Condition]]) -> Iterator[Fin
             about = "agent" if kind.for_all else name
             problem, step = each["message"], _STEPS.get(kind.name, "").format(name)
             if each["reason"] == rules.NO_NODES:
-                step = _NO_NODES
+                step = "correct nodeSelector or nodeNames, or label or add nodes"
             elif not step:  # most messages end with it
                 problem, _, step = problem.rpartition("; ")
             text = f"{kind.name}={each['status']}: {problem or step}"
-            finding = Finding(about, text, step if problem else _PAGE)
+            finding = Finding(about, text, step if problem else "see docs/conditions.md")
             if finding not in seen:
                 seen.add(finding)
                 yield finding
@@ -140,11 +139,7 @@ def of_conditions(conditions: Mapping[str, Iterable[Condition]]) -> Iterator[Fin
 def unfit(node: Object, pod: Object) -> tuple[str, str]:
     """Return why a Pod of the agent fits not on a node, and a command against it; "" = it fits."""
     name, labels = node["metadata"]["name"], labels_of(node)
-    terms = dig(
-        pod,
-        *("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"),
-        "nodeSelectorTerms",
-    )
+    terms = maps_at(pod, "affinity", "nodeAffinity", _REQUIRED, "nodeSelectorTerms")
     if terms and not any(_is_met(term, name, labels) for term in terms):
         if EDGE_LABEL in labels:
             return "is an edge node", ""
@@ -204,14 +199,10 @@ def of_deployment(deployment: Object, join: str) -> Iterator[Finding]:
 
 def of_lease(about: str, lease: Object | None, now: datetime, step: str) -> Iterator[Finding]:
     """Yield that a Lease is missing or was not renewed in time. step: to have it renewed."""
-    at = time_of(dig(lease, "spec", "renewTime"))
-    if at is None:
+    if time_of(dig(lease, "spec", "renewTime")) is None:
         yield Finding(about, "it has no Lease: no agent serves it", step)
-        return
-    lasts = timedelta(seconds=float(dig(lease, "spec", "leaseDurationSeconds") or 0))
-    if (age := now - at) > lasts + timedelta(seconds=SKEW_S):
-        text = f"its Lease was renewed {age.total_seconds():.0f} s ago, and lasts {lasts.seconds} s"
-        yield Finding(about, f"{text}: no agent serves it", step)
+    elif silence := silence_of(lease, now):
+        yield Finding(about, f"{silence}: no agent serves it", step)
 
 
 def of_certificate(secret: str, chain: bytes, now: datetime, step: str) -> Iterator[Finding]:
@@ -221,10 +212,8 @@ def of_certificate(secret: str, chain: bytes, now: datetime, step: str) -> Itera
     certificate = read_certificate(chain)
     if certificate.remaining(now) <= WARN_BELOW:
         verb = "expired" if certificate.not_after <= now else "expires"
-        text = (
-            f"the certificate in Secret {secret} {verb} at {certificate.not_after:%Y-%m-%d %H:%M}"
-        )
-        yield Finding("host", f"{text} UTC", step)
+        text = f"the certificate in Secret {secret} {verb} at"
+        yield Finding("host", f"{text} {certificate.not_after:%Y-%m-%d %H:%M} UTC", step)
 
 
 def of_deletions(side: str, objects: Iterable[Object], now: datetime) -> Iterator[Finding]:

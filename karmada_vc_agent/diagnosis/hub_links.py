@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -34,8 +35,6 @@ from karmada_vc_agent.work import works
 POLICY_API = "/apis/policy.karmada.io/v1alpha1"
 BINDING_API = "/apis/work.karmada.io/v1alpha2"
 _OVERRIDES = ("policy.karmada.io/applied-overrides", "policy.karmada.io/applied-cluster-overrides")
-
-
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
 
@@ -272,9 +271,8 @@ async def read_cluster(hub: Server, report: Report, name: str) -> Object | None:
             return None
         lease, conditions = await lease_of(hub, name), conditions_of(cluster)
         ready, changes = READY.find(conditions), find_condition(conditions, "TakesChanges")
-        status, reason = (
-            ("Unknown", "not reported") if ready is None else (ready["status"], words_of(ready))
-        )
+        status = ready["status"] if ready else "Unknown"
+        reason = words_of(ready) or "not reported"
         link.facts.append(f"Ready={status} {reason}")
         if renewed := text_at(lease, "spec", "renewTime"):
             link.facts.append(f"Lease renewed {age(renewed)} ago")
@@ -293,10 +291,9 @@ async def read_cluster(hub: Server, report: Report, name: str) -> Object | None:
 
 async def lease_of(hub: Server, name: str) -> Object | None:
     """Return the Lease of a Cluster, None where there is none or it may not be read."""
-    try:
+    with suppress(KubeError):
         return await hub.find(f"{LEASES_PATH}/{name}")
-    except KubeError:
-        return None
+    return None
 
 
 def silence_of(lease: Object | None, now: datetime) -> str:

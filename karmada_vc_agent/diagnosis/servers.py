@@ -99,13 +99,9 @@ async def servers(
 ) -> AsyncIterator[tuple[Server, Server]]:
     """Yield hub and host, connected. Raises KubeconfigError where neither has a kubeconfig."""
     settings = config or AgentConfig()
-    given = {
-        "hub": (
-            options["karmada_kubeconfig"] or settings.karmada_kubeconfig,
-            options["karmada_context"] or settings.karmada_context,
-        ),
-        "host": (options["kubeconfig"] or settings.kubeconfig, ""),
-    }
+    keys = ("karmada_kubeconfig", "karmada_context", "kubeconfig")
+    of_hub, context, of_host = (options[key] or getattr(settings, key) for key in keys)
+    given = {"hub": (of_hub, context), "host": (of_host, "")}
     credentials, problems = _credentials(given)
     if len(problems) == len(given):
         raise problems["hub"]
@@ -129,10 +125,9 @@ def _credentials(
     problems: dict[str, KubeconfigError] = {}
     flags = {"hub": "--karmada-kubeconfig", "host": "--kubeconfig"}
     for name, (path, context) in given.items():
-        is_host = name == "host"
         try:
             credentials[name] = find_credentials(
-                path, context, in_cluster_first=is_host, flag=flags[name]
+                path, context, in_cluster_first=name == "host", flag=flags[name]
             )
         except KubeconfigError as error:
             if path:

@@ -98,12 +98,11 @@ async def rows_of(hub: Server, host: Server, name: str = "") -> tuple[list[Objec
 
 async def _clusters(hub: Server, host: Server) -> dict[str, Object]:
     """Return the Clusters that agents of this host serve; of any host where it is not read."""
-    served = [each for each in await hub.seen(CLUSTERS_PATH) if agent_of(each)]
     try:
         uid = text_at(await host.find(KUBE_SYSTEM_PATH), "metadata", "uid")
     except KubeError:
         uid = ""
-    named = {each["metadata"]["name"]: each for each in served}
+    named = {c["metadata"]["name"]: c for c in await hub.seen(CLUSTERS_PATH) if agent_of(c)}
     return {
         name: each
         for name, each in named.items()
@@ -118,9 +117,7 @@ def state_of(work: Object) -> str:
         return "suspended"
     if works.is_waiting(work):
         return "waiting"
-    return {"True": "applied", "False": "refused"}.get(
-        applied["status"] if applied else "", "pending"
-    )
+    return {"True": "applied", "False": "refused"}.get(text_at(applied, "status"), "pending")
 
 
 def _row(
@@ -144,9 +141,7 @@ def _row(
     counted = dig(obj, "status", "works") or {} if listed is None else states
     return {
         "name": name,
-        "ready": None
-        if ready is None or ready["status"] == "Unknown"
-        else ready["status"] == "True",
+        "ready": {"True": True, "False": False}.get(text_at(ready, "status")),
         "nodes": {
             "total": nodes.get("total", summary.get("totalNum", "-")),
             "ready": nodes.get("ready", summary.get("readyNum", "-")),

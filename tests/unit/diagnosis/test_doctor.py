@@ -200,7 +200,7 @@ async def test_conditions_and_stale_leases_of_clusters(site: Site) -> None:
         "branch-a: NodeOverlap=True: node n1 is of two; next: let only one of the two select it "
         "(nodeSelector, nodeNames)"
     )
-    assert second.startswith("branch-a: its Lease was renewed ")
+    assert second.startswith("branch-a: its Lease was not renewed for ")
     assert others == JOINED
 
 
