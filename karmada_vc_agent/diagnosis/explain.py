@@ -100,7 +100,7 @@ class Explainer:
         if self.hub.is_read:
             await hub_links.read_template(self.hub, report, target)
             if target.template is not None:
-                await hub_links.read_policy(self.hub, report, target)
+                await hub_links.read_policy(self.hub, report, target, cluster)
             # The scheduler's words say something also without the template.
             if target.policy is not None or not report.links[-1].is_seen:
                 await hub_links.read_binding(self.hub, report, target, cluster)
@@ -181,7 +181,7 @@ def explain(what: str, cluster: str, form: str, **options: Any) -> None:
     Exit code: 0 nothing is broken in what was seen, 2 usage, 3 the hub, 4 the agent or what it
     refused, 5 the host.
     """
-    with one_line_errors():
+    with one_line_errors(failed=EXIT_CODES["hub"]):
         target = target_of(what)
         report = asyncio.run(_explained(target, cluster, options))
     click.echo(report.text() if form == "text" else shared.written(report.json(), form))

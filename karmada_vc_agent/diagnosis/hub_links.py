@@ -116,8 +116,8 @@ async def read_template(hub: Server, report: Report, target: Explained) -> None:
 # --- policies ----------------------------------------------------------------------------------
 
 
-async def read_policy(hub: Server, report: Report, target: Explained) -> None:
-    """Read which policy selects the template, or why none does."""
+async def read_policy(hub: Server, report: Report, target: Explained, cluster: str) -> None:
+    """Read which policy selects the template, or why none does. cluster: "" = all count."""
     with report.link("policy") as link:
         marks, path = annotations_of(target.template or {}), ""
         if name := marks.get(vocabulary.CLUSTER_POLICY_NAME_ANNOTATION):
@@ -133,7 +133,7 @@ async def read_policy(hub: Server, report: Report, target: Explained) -> None:
         if suspension := dig(policy, "spec", "suspension"):
             link.facts.append(f"suspension: {json.dumps(suspension)}")
         names, there = list(_cluster_names(policy)), await _names_of_clusters(hub)
-        for name in names if there else ():
+        for name in names if there and cluster not in names else ():
             if name not in there:
                 hint, of = did_you_mean(name, there), _policy_name(policy)
                 link.broken("PolicyNamesNoCluster", policy=of, cluster=name, hint=hint)
@@ -239,18 +239,18 @@ async def read_binding(hub: Server, report: Report, target: Explained, cluster: 
             if target.template is not None:
                 link.broken("NoBinding", policy=policy, binding=name)
             return
-        required = maps_at(binding, "spec", "requiredBy")
-        places = [*maps_at(binding, "spec", "clusters")]
-        places += [place for each in required for place in maps_at(each, "clusters")]
+        placing = (dig(binding, "spec"), *maps_at(binding, "spec", "requiredBy"))
+        places = [place for each in placing for place in maps_at(each, "clusters")]
         target.clusters = list(dict.fromkeys(text_at(each, "name") for each in places))
         replicas = [f"{text_at(p, 'name')} ({p['replicas']})" for p in places if p.get("replicas")]
         link.facts.append(f"{name} on {listed(replicas or target.clusters) or 'no cluster'}")
         scheduled = find_condition(conditions_of(binding), "Scheduled")
         if scheduled:
             link.facts.append(f"scheduler: {scheduled['status']} {words_of(scheduled)}")
+        failed = scheduled and scheduled["status"] != "True" and cluster not in target.clusters
         if dig(binding, "spec", "suspension", "scheduling"):
             link.broken("NotScheduled", reason="spec.suspension suspends it", policy=policy)
-        elif not target.clusters or (scheduled and scheduled["status"] != "True"):
+        elif failed or not target.clusters:
             reason = scheduled.get("message", "") if scheduled else "it has not tried yet"
             link.broken("NotScheduled", reason=reason, policy=policy)
         # The link of a Cluster that does not exist says so.

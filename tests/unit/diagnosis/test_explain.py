@@ -93,7 +93,11 @@ FAULTS_MADE: list[tuple[str, Callable[[Chain], object], str]] = [
     ("PolicyNotApplied", _unmark, "PropagationPolicy edge/web selects Deployment edge/web, but"),
     ("PolicyNamesNoCluster", hub(made.policy(clusters=("brnch-a",))), 'mean "branch-a"?'),
     ("NoBinding", lambda c: c.hub.remove(made.BINDING_PATH), "has no binding web-deployment"),
-    ("NotScheduled", hub(made.binding(scheduled="False", message="0/3 fit")), "nowhere: 0/3 fit"),
+    (
+        "NotScheduled",
+        hub(made.binding(scheduled="False", message="0/3 fit")),
+        "cannot place Deployment edge/web",
+    ),
     (
         "NotScheduled",
         hub(made.binding("branch-a", suspension={"scheduling": True})),
@@ -359,6 +363,24 @@ async def test_host_that_is_karmada_too_is_named(chain: Chain) -> None:
     report = await chain.report()
     assert report.broken is not None
     assert report.broken.name == "HostIsKarmada"
+
+
+async def test_cluster_that_is_missing_breaks_no_other(chain: Chain) -> None:
+    chain.hub.seed(made.policy(clusters=("branch-a", "branch-z")), made.not_applied(REFUSED))
+    report = await chain.report(cluster="branch-a")
+    assert report.broken is not None
+    assert report.broken.name == "Refused"
+    report = await chain.report()
+    assert report.broken is not None
+    assert report.broken.name == "PolicyNamesNoCluster"
+
+
+async def test_place_that_the_scheduler_keeps_is_no_fault_of_its_last_attempt(chain: Chain) -> None:
+    chain.hub.seed(made.binding("branch-a", scheduled="False", message="0/3 fit"))
+    assert (await chain.report(cluster="branch-a")).broken is None
+    report = await chain.report()
+    assert report.broken is not None
+    assert report.broken.name == "NotScheduled"
 
 
 async def test_agent_that_is_silent_comes_before_what_it_reported(chain: Chain) -> None:
