@@ -90,7 +90,9 @@ def test_a_cluster_that_vanished_while_the_agent_was_down_is_registered_again(la
     agent.kill()
     path = f"{CLUSTERS}/{group.name}"
     lab.hub.delete(path)
-    lab.hub.patch(path, {"metadata": {"finalizers": None}})
+    within(GONE_S, _is_ending, lab, group)
+    if lab.hub.find(path):
+        lab.hub.patch(path, {"metadata": {"finalizers": None}})
     wait_until_deleted(lab.hub, path)
     within(GONE_S, _end_works, lab, group)
     agent.start()
@@ -98,6 +100,12 @@ def test_a_cluster_that_vanished_while_the_agent_was_down_is_registered_again(la
     template = objects.config_map(lab.namespace())
     lab.propagate([template], group)
     lab.wait_fully_applied(template)
+
+
+def _is_ending(lab: Lab, group: Group) -> None:
+    """Assert that Karmada has begun to remove a Cluster; of one that is gone it removes nothing."""
+    namespace = lab.hub.find(f"/api/v1/namespaces/{execution_namespace(group.name)}")
+    assert namespace is None or namespace["metadata"].get("deletionTimestamp")
 
 
 def _end_works(lab: Lab, group: Group) -> None:
