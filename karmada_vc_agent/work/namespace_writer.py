@@ -270,8 +270,8 @@ class DefaultObjects:
             await self.host.delete(path)  # roleRef is immutable
             live = await self._create(resource, desired)
         else:
-            version = live["metadata"]["resourceVersion"]
-            metadata = {**desired["metadata"], "resourceVersion": version}
+            same = {part: live["metadata"][part] for part in ("uid", "resourceVersion")}
+            metadata = {**desired["metadata"], **same}
             live = await self.host.replace(path, {**desired, "metadata": metadata})
         self._observe(resource, live)
 

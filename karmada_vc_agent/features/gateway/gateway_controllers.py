@@ -322,8 +322,8 @@ class ClusterAccess:
             return
         is_marked = labels_of(desired).items() <= labels_of(live).items()
         if not is_marked or live.get("rules") != desired["rules"]:
-            version = live["metadata"]["resourceVersion"]
-            metadata = {**desired["metadata"], "resourceVersion": version}
+            same = {part: live["metadata"][part] for part in ("uid", "resourceVersion")}
+            metadata = {**desired["metadata"], **same}
             await self._host.replace(path, {**desired, "metadata": metadata})
 
 

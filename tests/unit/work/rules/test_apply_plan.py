@@ -82,6 +82,7 @@ def test_changed_content_replaces_the_object_with_its_live_metadata() -> None:
     assert plan["metadata"] == {
         "name": "cfg",
         "namespace": "edge-v-vc1",
+        "uid": "u",
         "resourceVersion": "41",
         "finalizers": ["host/f"],
         "ownerReferences": [{"name": "o"}],
@@ -186,6 +187,7 @@ def test_release_takes_every_mark_off() -> None:
     assert plan["metadata"] == {
         "name": "cfg",
         "namespace": "edge-v-vc1",
+        "uid": "u",
         "resourceVersion": "41",
         "labels": {"app": "web", "added-on-host": "1"},
         "annotations": {},

@@ -58,7 +58,8 @@ def test_live_version_finalizers_and_owners_replace_those_of_the_manifest() -> N
         "metadata": {"name": "a", "resourceVersion": "7", "finalizers": ["theirs"], "uid": "u"}
     }
     merged = ownership.merge_metadata(desired, live)
-    assert merged == {"metadata": {"name": "a", "resourceVersion": "7", "finalizers": ["theirs"]}}
+    kept = {"uid": "u", "resourceVersion": "7", "finalizers": ["theirs"]}
+    assert merged == {"metadata": {"name": "a", **kept}}
 
 
 def test_no_labels_field_is_created_where_there_are_no_labels() -> None:
