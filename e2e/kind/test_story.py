@@ -141,15 +141,8 @@ def test_virtual_clusters_come_by_kubectl_apply(kind: Installed) -> None:
     for group, nodes in (("a", 2), ("b", 1)):
         within(REAL_S, assert_ready, kind, group, nodes)
     told = kind.kubectl("get", "vc")
-    assert told.splitlines()[0].split() == [
-        "NAME",
-        "READY",
-        "NODES",
-        "WORKS",
-        "FAILED",
-        "HUB",
-        "AGE",
-    ]
+    columns = "NAME READY NODES WORKS FAILED HUB AGE MESSAGE"
+    assert told.splitlines()[0].split() == columns.split()
 
 
 def test_workloads_run_in_both_groups_and_nowhere_else(kind: Installed) -> None:
