@@ -8,6 +8,7 @@ ensure_venv() {
   unset PYTHONDONTWRITEBYTECODE
   local root stamp want python was_whole install
   root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
+  if [ -L "$root/.venv" ]; then return 0; fi # of another worktree, which renews it
   stamp="$root/.venv/.stamp"
   want="$(cat "$root/pyproject.toml" "$root/constraints.txt" | sha256sum | cut -c1-32)"
   if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$want" ]; then return 0; fi
