@@ -38,11 +38,12 @@ def measure(files: Mapping[str, str], trip: Callable[[], Iterable[str]]) -> dict
     lines = {f"lines of {folder}": _lines(texts.values()) for folder, texts in added.items()}
     new = {name for texts in added.values() for name in texts}
     old = {name: text for name, text in files.items() if name not in new}
-    trees = [ast.parse(text) for text in files.values()]
-    nodes = [node for tree in trees for node in ast.walk(tree)]
-    classes = Counter(_classes(files))
+    nodes_of = {name: list(ast.walk(ast.parse(text))) for name, text in files.items()}
+    classes_of = {name: _classes(nodes) for name, nodes in nodes_of.items()}
+    classes = Counter(name for names in classes_of.values() for name in names)
     lengths = [
         (node.end_lineno or node.lineno) - node.lineno + 1
+        for nodes in nodes_of.values()
         for node in nodes
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
@@ -50,7 +51,9 @@ def measure(files: Mapping[str, str], trip: Callable[[], Iterable[str]]) -> dict
         "source lines": _lines(old.values()),
         **lines,
         "source files": len(old),
-        "public classes": sum(not name.startswith("_") for name in _classes(old)),
+        "public classes": sum(
+            not name.startswith("_") for file in old for name in classes_of[file]
+        ),
         "class names defined more than once": sum(n > 1 for n in classes.values()),
         "lines of the longest function": max(lengths, default=0),
         "lines of the median function": int(statistics.median(lengths or [0])),
@@ -63,8 +66,7 @@ def _below(folder: str, files: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in files.items() if f"{PACKAGE}/{folder}" in name}
 
 
-def _classes(files: Mapping[str, str]) -> list[str]:
-    nodes = (node for text in files.values() for node in ast.walk(ast.parse(text)))
+def _classes(nodes: Iterable[ast.AST]) -> list[str]:
     return [node.name for node in nodes if isinstance(node, ast.ClassDef)]
 
 

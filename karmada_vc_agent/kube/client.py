@@ -248,6 +248,14 @@ class ApiClient:
         }
         await self.delete(path, options, as_user)
 
+    async def replace_same(self, path: str, live: Object, desired: Object) -> Object:
+        """PUT an object if uid and version are unchanged. Raises as `delete_same`.
+
+        Without its uid API servers create an RBAC object that was deleted, whatever its version.
+        """
+        marks = {mark: live["metadata"][mark] for mark in ("uid", "resourceVersion")}
+        return await self.replace(path, {**desired, "metadata": {**desired["metadata"], **marks}})
+
     async def patch_same(self, path: str, live: Object, patch: Object, as_user: str = "") -> Object:
         """PATCH the metadata of an object if its uid is unchanged. Raises as `delete_same`."""
         uid = {"uid": live["metadata"]["uid"]}

@@ -270,9 +270,7 @@ class DefaultObjects:
             await self.host.delete(path)  # roleRef is immutable
             live = await self._create(resource, desired)
         else:
-            same = {part: live["metadata"][part] for part in ("uid", "resourceVersion")}
-            metadata = {**desired["metadata"], **same}
-            live = await self.host.replace(path, {**desired, "metadata": metadata})
+            live = await self.host.replace_same(path, live, desired)
         self._observe(resource, live)
 
     async def _make_quota(

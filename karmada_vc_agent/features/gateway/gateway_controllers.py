@@ -322,9 +322,7 @@ class ClusterAccess:
             return
         is_marked = labels_of(desired).items() <= labels_of(live).items()
         if not is_marked or live.get("rules") != desired["rules"]:
-            same = {part: live["metadata"][part] for part in ("uid", "resourceVersion")}
-            metadata = {**desired["metadata"], **same}
-            await self._host.replace(path, {**desired, "metadata": metadata})
+            await self._host.replace_same(path, live, desired)
 
 
 def is_marked(cluster: Object) -> bool:

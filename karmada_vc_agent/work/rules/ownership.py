@@ -114,10 +114,7 @@ def merge_annotations(desired: Object, live: Object) -> dict[str, str]:
 
 
 def merge_metadata(desired: Object, live: Object) -> Object:
-    """Return the desired object with the metadata to update the live one (5.5 steps 2, 3).
-
-    With a uid: API servers create an RBAC object that was deleted meanwhile, whatever its version.
-    """
+    """Return the desired object with the metadata to update just the live one (5.5 steps 2, 3)."""
     metadata: dict[str, Any] = dict(desired.get("metadata") or {})
     live_metadata = live.get("metadata") or {}
     for field in ("uid", "resourceVersion", "finalizers", "ownerReferences"):
