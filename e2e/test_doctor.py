@@ -1,12 +1,10 @@
 """`karmada-vc-agent doctor` on a real hub and host: it names each fault, and its steps mend it."""
 
 import shlex
-import subprocess
-import sys
 import tarfile
 from collections.abc import Callable
 
-from e2e.lab.agent import ROOT, clean_environment
+from e2e.lab.agent import run_command
 from e2e.lab.api import Object, collection
 from e2e.lab.cleanup import LEASES
 from e2e.lab.joining import Joining
@@ -32,7 +30,7 @@ class Doctor:
         joining, lab = self._joining, self._lab
         options = ("--config", str(joining.file), "--kubeconfig", str(lab.host.kubeconfig))
         hub = ("--karmada-kubeconfig", str(lab.hub.kubeconfig))
-        done = _run("doctor", *options, *hub, *arguments)
+        done = run_command("doctor", *options, *hub, *arguments)
         assert done.returncode in ((0, 1) if code is None else (code,)), done.stderr
         return done.stdout.splitlines()
 
@@ -51,7 +49,7 @@ class Doctor:
         """Run a step that is a command of ours, and wait until its finding is gone."""
         name, *arguments = shlex.split(step)
         assert name == "karmada-vc-agent"
-        done = _run(*arguments)
+        done = run_command(*arguments)
         assert done.returncode == 0, done.stderr
         self.finds_no(*gone)
 
@@ -63,18 +61,6 @@ class Doctor:
             assert not [line for line in lines if any(text in line for text in texts)], lines
 
         within(STARTED_S, look)
-
-
-def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "karmada_vc_agent", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        env=clean_environment(),
-        timeout=240,
-    )
 
 
 def _changed(lab: Lab, path: str, change: Callable[[Object], None]) -> None:

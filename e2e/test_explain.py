@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from e2e.lab import objects
-from e2e.lab.agent import clean_environment
+from e2e.lab.agent import clean_environment, run_command
 from e2e.lab.api import Object, path_of
 from e2e.lab.lab import Group, Lab
 from e2e.lab.proxy import Proxy
@@ -33,16 +33,8 @@ class Explained:
     def says(self, code: int, first: str) -> str:
         """Check exit code and first line, a regular expression; return all that was printed."""
         config = ("--config", str(self._agent.config))
-        done = subprocess.run(
-            (
-                *(sys.executable, "-m", "karmada_vc_agent", "explain", self._what, *self._flags),
-                *("--karmada-kubeconfig", str(self.hub), "--kubeconfig", str(self.host), *config),
-            ),
-            capture_output=True,
-            text=True,
-            env=clean_environment(),
-            check=False,
-        )
+        servers = ("--karmada-kubeconfig", str(self.hub), "--kubeconfig", str(self.host))
+        done = run_command("explain", self._what, *self._flags, *servers, *config)
         print(f"$ explain {self._what} {' '.join(self._flags)}\n{done.stdout}{done.stderr}")
         line, *rest = done.stdout.splitlines() or [""]
         assert re.fullmatch(first, line), done.stdout + done.stderr

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from e2e.lab import objects
-from e2e.lab.agent import ROOT, clean_environment, settings_file
+from e2e.lab.agent import ROOT, clean_environment, run_command, settings_file
 from e2e.lab.api import Object, path_of
 from e2e.lab.lab import Group, Lab
 from e2e.lab.wait import THROUGH_HUB_S, within
@@ -20,17 +20,7 @@ POLICY_API = "policy.karmada.io/v1alpha1"
 
 
 def run(*arguments: object, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    command = [*AGENT, *map(str, arguments)]
-    return subprocess.run(
-        command,
-        input=stdin,
-        env=clean_environment(),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run_command(*map(str, arguments), stdin=stdin, timeout_s=60)
 
 
 def plan_on_host(lab: Lab, files: Path, *flags: object) -> subprocess.CompletedProcess[str]:

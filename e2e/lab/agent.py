@@ -219,6 +219,22 @@ def settings_file(settings: dict[str, Any]) -> dict[str, Any]:
     return header | settings
 
 
+def run_command(
+    *arguments: str, stdin: str = "", timeout_s: float = 240
+) -> subprocess.CompletedProcess[str]:
+    """Run `karmada-vc-agent` with these arguments to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "karmada_vc_agent", *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env=clean_environment(),
+        timeout=timeout_s,
+    )
+
+
 def clean_environment() -> dict[str, str]:
     """Return the environment without settings of whoever runs the tests."""
     foreign = ("KARMADA_VC_AGENT_", "KUBECONFIG", "KUBERNETES_SERVICE_")

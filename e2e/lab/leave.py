@@ -1,10 +1,9 @@
 """`karmada-vc-agent leave`, as an administrator runs it."""
 
 import subprocess
-import sys
 from pathlib import Path
 
-from e2e.lab.agent import ROOT, clean_environment
+from e2e.lab.agent import run_command
 from e2e.lab.lab import Lab
 
 
@@ -20,16 +19,9 @@ def leave(
     hub, host: by which way they are reached.
     """
     agent = lab.agents[0]
-    command = [sys.executable, "-m", "karmada_vc_agent", "leave", *arguments]
-    command += ["--agent-name", agent_name or agent.name, "--agent-namespace", agent.namespace]
-    command += ["--karmada-kubeconfig", str(hub or lab.hub.kubeconfig)]
-    command += ["--kubeconfig", str(host or lab.host.kubeconfig)]
-    return subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        env=clean_environment(),
-        timeout=240,
+    return run_command(
+        *("leave", *arguments),
+        *("--agent-name", agent_name or agent.name, "--agent-namespace", agent.namespace),
+        *("--karmada-kubeconfig", str(hub or lab.hub.kubeconfig)),
+        *("--kubeconfig", str(host or lab.host.kubeconfig)),
     )

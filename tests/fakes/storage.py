@@ -12,6 +12,7 @@ from typing import Any
 
 from karmada_vc_agent.install.apply_objects import fields_of
 from karmada_vc_agent.model.objects import Object, apply_json_patch, copy_object
+from karmada_vc_agent.model.vocabulary import RBAC_API
 from tests.fakes.served import Served
 
 CREATED_AT = "2026-01-01T00:00:00Z"
@@ -157,9 +158,13 @@ class Storage:
         return self._commit("ADDED", place, obj, None)
 
     def replace(self, place: Place, body: Object) -> Object:
-        """Do a PUT of an object or of its status."""
-        live = self.get(place)
+        """Do a PUT of an object or of its status; one of RBAC that is not there is created."""
         sent = body.get("metadata") or {}
+        if place.key not in self.objects and place.served.api_version == RBAC_API:
+            if sent.get("uid"):
+                raise _conflict(place)
+            return self.create(place, copy_object(body))
+        live = self.get(place)
         if sent.get("name") != place.name:
             raise StatusError(400, "BadRequest", "the name of the object does not match the URL")
         for field in ("resourceVersion", "uid"):

@@ -70,6 +70,24 @@ async def test_object_is_created_read_changed_and_deleted(
     assert host.listed(MAPS) == []
 
 
+async def test_rbac_object_that_was_deleted_is_not_created_again_by_a_replacement(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(namespace())
+    bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/edge/rolebindings"
+    desired = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "reader", "namespace": "edge"},
+        "roleRef": {"kind": "Role", "name": "reader"},
+    }
+    live = await client.create(bindings, desired)
+    await client.delete(f"{bindings}/reader")
+    with pytest.raises(ConflictError):
+        await client.replace_same(f"{bindings}/reader", live, desired)
+    assert host.listed(bindings) == []
+
+
 @pytest.mark.parametrize(
     ("status", "reason", "expected"),
     [

@@ -25,6 +25,7 @@ from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.virtual_time import VirtualTimeLoop
+from tests.unit.kube.queue_steps import take, work_off
 
 
 def new_queue(at_once: int = 0) -> WorkQueue[str]:
@@ -36,22 +37,6 @@ def add_backlog(queue: WorkQueue[str], *keys: str, after_s: float = 0.0) -> None
     with low_priority():
         for key in keys:
             queue.add_after(key, after_s)
-
-
-async def take(queue: WorkQueue[str]) -> str:
-    key = await queue.take()
-    assert key is not None
-    return key
-
-
-async def work_off(queue: WorkQueue[str]) -> list[str]:
-    """Take and finish all keys that are ready."""
-    taken = []
-    while len(queue):
-        key = await take(queue)
-        queue.done(key)
-        taken.append(key)
-    return taken
 
 
 def named(group: str, count: int) -> list[str]:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from karmada_vc_agent.kube.controller import ControllerInstrument, WorkQueue
 from karmada_vc_agent.kube.flows import TokenBucket
 from tests.fakes.virtual_time import VirtualTimeLoop, let_others_run
+from tests.unit.kube.queue_steps import take, work_off
 
 
 def new_queue(base_delay_s: float = 1.0, max_delay_s: float = 10.0) -> WorkQueue[str]:
@@ -19,22 +20,6 @@ def new_queue(base_delay_s: float = 1.0, max_delay_s: float = 10.0) -> WorkQueue
 
 def elapsed_s() -> float:
     return asyncio.get_running_loop().time() - 1000.0
-
-
-async def take(queue: WorkQueue[str]) -> str:
-    key = await queue.take()
-    assert key is not None
-    return key
-
-
-async def work_off(queue: WorkQueue[str]) -> list[str]:
-    """Take and finish all keys that are ready."""
-    taken = []
-    while len(queue):
-        key = await take(queue)
-        queue.done(key)
-        taken.append(key)
-    return taken
 
 
 async def test_key_added_twice_is_given_out_once() -> None:
