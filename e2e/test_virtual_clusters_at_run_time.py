@@ -5,22 +5,20 @@ import threading
 from collections import defaultdict
 from datetime import datetime
 from itertools import pairwise
-from pathlib import Path
 from typing import Self
-from urllib.parse import urlsplit
 
 from e2e.lab import objects
 from e2e.lab.agent import Agent
-from e2e.lab.api import Api, Object, path_of
+from e2e.lab.api import Object, path_of
+from e2e.lab.audit import shared_log
 from e2e.lab.endpoints import Endpoints
 from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.wait import STARTED_S, within
+from e2e.lab.works import execution_namespace
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/karmada-cluster/leases"
 LEASE_S = 12.0
 LOOK_S = 0.5
-POOLED = 2
-"""Connections that requests may keep more at one time than at another."""
 
 
 class Renewals:
@@ -58,12 +56,24 @@ class Renewals:
         return found
 
 
+class Watches:
+    """The open watches of the Works of each virtual cluster, by the hub's audit log."""
+
+    def __init__(self, *groups: Group) -> None:
+        self._logs = {group.name: shared_log("hub") for group in groups}
+
+    def of(self, group: Group) -> set[str]:
+        part = f"/namespaces/{execution_namespace(group.name)}/"
+        return self._logs[group.name].open_watches(part)
+
+
 def test_three_become_five_become_two_and_those_that_stay_feel_nothing(lab: Lab) -> None:
     stay = [lab.group("a"), lab.group("b")]
     leave = [lab.group("c")]
     come = [lab.group("d"), lab.group("e")]
     endpoints = Endpoints.new()
     flags = (*FAST, "--cluster-lease-duration", f"{LEASE_S:g}s", *endpoints.flags())
+    watches = Watches(*stay, *leave, *come)
     agent = lab.serve(*stay, *leave, flags=flags)
     namespace = lab.namespace()
     first = objects.config_map(namespace, "first", key="1")
@@ -71,8 +81,8 @@ def test_three_become_five_become_two_and_those_that_stay_feel_nothing(lab: Lab)
     lab.wait_fully_applied(first)
     for group in (*stay, *leave):
         lab.on_host(first, group)
-    connections = _connections(agent, lab.hub)
-    assert connections
+    for group in (*stay, *leave):
+        assert watches.of(group), f"no watch of the Works of {group.name}"
 
     with Renewals(lab, *stay) as renewals:
         _serve(agent, *stay, *leave, *come)
@@ -92,7 +102,9 @@ def test_three_become_five_become_two_and_those_that_stay_feel_nothing(lab: Lab)
         for group in (*leave, *come):
             assert lab.cluster(group.name), "nor is its Cluster"
         within(STARTED_S, _are_shown, endpoints, {group.name for group in stay})
-        within(60.0, _has_at_most, agent, lab.hub, connections)
+        within(STARTED_S, _have_no_watch, watches, *leave, *come)
+        for group in stay:
+            assert watches.of(group), f"no watch of the Works of {group.name}"
     assert agent.is_running()
     pauses = renewals.longest_pauses()
     assert len(pauses) == len(stay)
@@ -148,18 +160,8 @@ def _are_shown(endpoints: Endpoints, names: set[str]) -> None:
     assert {name for (name,) in shown} == names
 
 
-def _connections(agent: Agent, server: Api) -> int:
-    """Return how many connections an agent has to a server; watches have one each."""
-    port = f":{urlsplit(server.server).port:04X}"
-    table = Path(f"/proc/{agent.process_id}/net/tcp").read_text().splitlines()[1:]
-    found = {row[9] for line in table if (row := line.split())[2].endswith(port)}
-    files = Path(f"/proc/{agent.process_id}/fd").iterdir()
-    return sum(path.readlink().name[8:-1] in found for path in files if path.is_symlink())
-
-
-def _has_at_most(agent: Agent, server: Api, connections: int) -> None:
-    """Each virtual cluster that left had a watch."""
-    assert _connections(agent, server) <= connections + POOLED
+def _have_no_watch(watches: Watches, *groups: Group) -> None:
+    assert not any(watches.of(group) for group in groups)
 
 
 def _is_reloaded(endpoints: Endpoints, expected: float) -> None:

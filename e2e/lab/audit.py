@@ -62,17 +62,34 @@ class AuditLog:
         self._offset = path.read_bytes().rfind(b"\n") + 1 if path.exists() else 0
         self._rest = b""
         self._writes: list[Written] = []
+        self._watches: set[str] = set()
 
     def news(self) -> Iterator[Written]:
-        """Yield what was written since the last look; a line may be there in part only."""
+        """Yield what was written since the last look."""
+        for line in self._lines():
+            is_write = line["verb"] != "watch" and "dryRun=All" not in line["requestURI"]
+            if is_write and line["stage"] == "ResponseComplete":
+                yield _written(line)
+
+    def open_watches(self, part: str) -> set[str]:
+        """Return the watches of Works that began since the log was opened and go on.
+
+        part: of their URIs, such as `/namespaces/karmada-es-edge-v-branch-a/`.
+        """
+        for line in self._lines():
+            if line["verb"] == "watch" and part in line["requestURI"]:
+                change = {"ResponseStarted": self._watches.add}
+                change.get(line["stage"], self._watches.discard)(line["auditID"])
+        return self._watches
+
+    def _lines(self) -> Iterator[Any]:
+        """Yield each line since the last look; the last one may be there in part only."""
         with self._path.open("rb") as log:
             log.seek(self._offset)
             content = log.read()
         self._offset += len(content)
         *lines, self._rest = (self._rest + content).split(b"\n")
-        for line in map(json.loads, lines):
-            if line["stage"] == "ResponseComplete" and "dryRun=All" not in line["requestURI"]:
-                yield _written(line)
+        yield from map(json.loads, lines)
 
     def writes(self) -> list[Written]:
         """Return all that was written, oldest answer first."""

@@ -10,12 +10,17 @@ from control_planes.component import LOOPBACK, Component, component_kubeconfig
 from control_planes.directory import Directory
 from control_planes.launch import Launcher
 
-_WRITES = {
+_AUDITED = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
     "omitStages": ["RequestReceived"],
     "rules": [
         {"level": "Metadata", "verbs": ["create", "update", "patch", "delete"]},
+        {
+            "level": "Metadata",
+            "verbs": ["watch"],
+            "resources": [{"group": "work.karmada.io", "resources": ["works"]}],
+        },
         {"level": "None"},
     ],
 }
@@ -25,7 +30,7 @@ _WRITES = {
 class Cluster:
     """A control plane by name; `server` is known once its API server has a port.
 
-    audited: whether its API server logs each write.
+    audited: whether its API server logs each write, and watches of Works.
     """
 
     name: str
@@ -51,7 +56,7 @@ class Cluster:
     def _audited(self, part: Component) -> Component:
         policy = self.directory.data / f"{self.name}-audit.json"
         policy.parent.mkdir(parents=True, exist_ok=True)
-        policy.write_text(json.dumps(_WRITES))
+        policy.write_text(json.dumps(_AUDITED))
         log = self.directory.log(f"{self.name}-audit")
         flags = (f"--audit-policy-file={policy}", f"--audit-log-path={log}")
         return replace(part, arguments=(*part.arguments, *flags))

@@ -159,7 +159,7 @@ async def _without_policy(hub: Server, target: Explained, link: Link) -> None:
     texts = [f"{_policy_name(policy)} {why or 'selects it'}" for _, why, policy in reasons]
     link.facts += texts[1:5]
     if not reasons:
-        link.broken("NoPolicy", hint=f"; there are {len(policies)} policies")
+        link.broken("NoPolicy", hint=f"; policies on the hub: {len(policies)}")
     elif reasons[0][1]:
         link.broken("NoPolicy", hint=f"; nearest: {texts[0]}")
     else:

@@ -351,12 +351,14 @@ class OrphansController:
         return COUNT_WHILE_ANY if is_open else COUNT_EVERY
 
     def _is_orphan(self, cluster: str, live: Object) -> bool:
-        work, namespace = work_of(live), live["metadata"].get("namespace")
-        if not work or self.works.get(cluster, work) is not None:
+        work, metadata = work_of(live), live["metadata"]
+        is_ending = "deletionTimestamp" in metadata  # a namespace takes a while
+        if not work or is_ending or self.works.get(cluster, work) is not None:
             return False
         if {work, ""} & set(self.works.unreadable(cluster)):
             return False  # it exists, though it cannot be read
         # A namespaced object is ours where its namespace is.
+        namespace = metadata.get("namespace")
         return not namespace or namespace in self.claims.of(cluster).values()
 
 

@@ -56,6 +56,18 @@ async def test_objects_without_a_work_are_counted(world: World) -> None:
     assert world.host.writes() == []
 
 
+async def test_an_object_that_is_being_deleted_is_none(world: World) -> None:
+    ending = config_map("lost", "gone")
+    ending["metadata"] |= {
+        "deletionTimestamp": "2026-11-26T17:02:58Z",
+        "finalizers": ["example.com/slow"],
+    }
+    world.host.seed(objects.claimed("branch-a"), ending)
+    made, counts = controller(world)
+    assert await made.reconcile("") == COUNT_EVERY
+    assert counts == {"branch-a": 0, "branch-b": 0}
+
+
 async def test_the_host_is_listed_seldom_beside_a_virtual_cluster_that_is_not_registered(
     world: World,
 ) -> None:
