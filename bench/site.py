@@ -13,10 +13,11 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from urllib3.exceptions import HTTPError
 
@@ -72,6 +73,14 @@ class MemoryGroup:
         _until("the group is empty", self.path.rmdir)
 
 
+class Run(NamedTuple):
+    """A process of the site, and how it was started."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str] | None
+    process: subprocess.Popen[bytes]
+
+
 class Site:
     """The processes of the site; each can be started again as it was."""
 
@@ -80,20 +89,32 @@ class Site:
         records = [directory / "processes" / f"{name}.json" for name in SITE]
         self._pids = {path.stem: int(json.loads(path.read_text())["pid"]) for path in records}
         self._commands = {name: _command(pid) for name, pid in self._pids.items()}
-        self._agent: subprocess.Popen[bytes] | None = None
-        self._started: list[subprocess.Popen[bytes]] = []
+        self._runs: dict[str, Run] = {}
 
     def reboot(self) -> None:
         """Kill all at once, and start it again within the limit."""
         self.kill()
         for name, command in self._commands.items():
-            log = (self._lab.directory / f"site-{name}.log").open("ab")
-            process = subprocess.Popen(
-                self._group.command(*command), stdout=log, stderr=log, start_new_session=True
-            )
-            self._started.append(process)
-            self._pids[name] = process.pid
-        self._start_agent()
+            self._start(name, command)
+        names = node_groups("branch", CLUSTERS)
+        command, environment = self._lab.our_command(names, "host", hub=self._hub)
+        self._start(AGENT, command, environment)
+
+    def until(self, what: str, look: Callable[[], object]) -> float:
+        """Call until it succeeds; return after how many seconds.
+
+        A process that ended meanwhile is started again, as a supervisor does: those of Kubernetes
+        end where what they need is not up yet.
+        """
+
+        def look_and_restart() -> None:
+            for name, run in list(self._runs.items()):
+                if (code := run.process.poll()) is not None:
+                    print(f"hack/bench site: {name} ended with {code}; starting it", flush=True)
+                    self._start(name, run.command, run.environment)
+            look()
+
+        return _until(what, look_and_restart)
 
     def kill(self) -> None:
         """Kill what runs of the site."""
@@ -102,19 +123,24 @@ class Site:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
-        for process in self._started:
-            process.wait()
-        self._started.clear()
+        for run in self._runs.values():
+            run.process.wait()
+        self._runs.clear()
 
-    def _start_agent(self) -> None:
-        names = node_groups("branch", CLUSTERS)
-        command, environment = self._lab.our_command(names, "host", hub=self._hub)
-        log = (self._lab.directory / "site-agent.log").open("ab")
-        process = subprocess.Popen(
-            self._group.command(*command), env=environment, stdout=log, stderr=log, cwd=ROOT
-        )
-        self._started.append(process)
-        self._pids[AGENT] = process.pid
+    def _start(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> None:
+        with (self._lab.directory / f"site-{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                self._group.command(*command),
+                env=environment,
+                stdout=log,
+                stderr=log,
+                cwd=ROOT,
+                start_new_session=True,
+            )
+        self._runs[name] = Run(command, environment, process)
+        self._pids[name] = process.pid
 
     def measure(self, results: SiteResults) -> None:
         """Record memory and CPU of each process over a time in which nothing happens."""
@@ -155,10 +181,10 @@ class Scene:
             labels = {GROUP_LABEL: str((number - 1) // 2 + 1)}
             self.host.create(objects.node(f"edge-{number}", labels))
 
-    def create_works(self) -> None:
+    def create_works(self, site: Site) -> None:
         for cluster in _clusters():
             space = f"/api/v1/namespaces/{execution_namespace(cluster)}"
-            _until(f"{cluster} is registered", partial(self.hub.get, space))
+            site.until(f"{cluster} is registered", partial(self.hub.get, space))
             for number in range(WORKS):
                 name = f"app-{number}"
                 manifest = objects.deployment("shop", name) if number % 2 else _map(name)
@@ -175,12 +201,12 @@ class Scene:
         if running < CLUSTERS * WORKS // 2:
             raise AssertionError(f"{running} pods run")
 
-    def repairs(self) -> float:
+    def repairs(self, site: Site) -> float:
         """Delete an object of each virtual cluster; return how long until all are back."""
         paths = [path_of(_map("app-0"), f"shop-v-{cluster}") for cluster in _clusters()]
         for path in paths:
             self.host.delete(path)
-        return _until("objects are back", lambda: [self.host.get(path) for path in paths])
+        return site.until("objects are back", lambda: [self.host.get(path) for path in paths])
 
     def answers(self) -> None:
         self.host.list("/api/v1/nodes")
@@ -214,21 +240,23 @@ def run(directory: Path, limit_mb: int) -> SiteResults:
         site = Site(directory, group, wire.kubeconfig)
         try:
             site.reboot()
-            _until("the host answers", scene.answers)
-            scene.create_works()
-            results.seconds["all applied and ready"] = _until("all applied", scene.all_is_applied)
+            site.until("the host answers", scene.answers)
+            scene.create_works(site)
+            results.seconds["all applied and ready"] = site.until(
+                "all applied", scene.all_is_applied
+            )
             site.measure(results)
             wire.cut()
             time.sleep(5)
-            results.seconds["repaired during the cut"] = scene.repairs()
+            results.seconds["repaired during the cut"] = scene.repairs(site)
             site.reboot()
             began = time.monotonic()
-            _until("the host answers", scene.answers)
-            scene.repairs()
+            site.until("the host answers", scene.answers)
+            scene.repairs(site)
             seconds = round(time.monotonic() - began, 1)
             results.seconds["repaired after a reboot during the cut"] = seconds
             wire.restore()
-            back = _until("all applied", scene.all_is_applied)
+            back = site.until("all applied", scene.all_is_applied)
             results.seconds["ready after the end of the cut"] = back
             results.peak_mb = round(group.peak_mb(), 1)
         finally:
