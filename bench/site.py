@@ -17,12 +17,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from statistics import median
+from typing import Any, NamedTuple
 
 from urllib3.exceptions import HTTPError
 
 from bench.lab import CONTROL_PLANES, GROUP_LABEL, ROOT, Lab, node_groups
 from bench.process import cpu_s, pss_kb
+from bench.record import OURS, THEIRS
 from bench.report import default_path
 from bench.session import machine_of
 from e2e.lab import lab, objects
@@ -298,13 +300,19 @@ _HEAD = """\
 `hack/bench site` runs what a site of one machine runs: kine on SQLite in place of etcd,
 kube-apiserver, kube-controller-manager, kube-scheduler and the agent, all in one memory cgroup of
 {limit} MB, with {clusters} virtual clusters, {nodes} nodes and {works} Works. The nodes are
-simulated, the hub is elsewhere. Measured {date} at {commit} with {cores} cores; the same command
-writes this page.
+simulated, the hub is elsewhere. Measured {date} at {commit} with {cores} cores.
 
 """
 _TAIL = """
 
-## Larger hosts
+## A large host
+
+5,000 nodes in 10 virtual clusters and 20,000 pods, then karmada-agent on the same host, in one run
+of `hack/bench fleet --clusters 10 --nodes 500 --pods 20000 --works 0 --repetitions 1` at {commit}:
+
+| what | karmada-agent | ours | ratio |
+|---|---:|---:|---:|
+{rows}
 
 [performance.md](performance.md) compares with karmada-agent in one run: memory of 1 and 50 virtual
 clusters, bursts, CPU for each Work. What tenants make the agent keep is bounded by `bounds.bytes`
@@ -313,8 +321,8 @@ of the Deployment, 512 Mi, has to grow with what they fill of it.
 """
 
 
-def page(results: SiteResults) -> str:
-    """Return docs/sizing.md."""
+def page(results: SiteResults, large: Mapping[str, Any]) -> str:
+    """Return docs/sizing.md; large: the JSON of the `fleet` that its text names."""
     head = _HEAD.format(
         limit=results.limit_mb,
         clusters=CLUSTERS,
@@ -322,7 +330,24 @@ def page(results: SiteResults) -> str:
         works=CLUSTERS * WORKS,
         **{key: results.machine[key] for key in ("date", "commit", "cores")},
     )
-    return head + table(results) + _TAIL
+    both = [each for each in large["figures"] if {OURS, THEIRS} <= each["values"].keys()]
+    rows = []
+    for figure in both:
+        theirs, ours = (median(figure["values"][name]) for name in (THEIRS, OURS))
+        rows.append(f"| {figure['what']} | {theirs:.1f} | {ours:.1f} | {ours / theirs:.2f} |")
+    tail = _TAIL.format(commit=large["machine"]["commit"], rows="\n".join(rows))
+    return head + table(results) + tail
+
+
+def write_page() -> None:
+    """Write docs/sizing.md from the newest results of each kind."""
+    PAGE.write_text(page(SiteResults(**newest("-site")), newest("-5000-nodes")))
+
+
+def newest(suffix: str) -> dict[str, Any]:
+    """Return the newest of the results that are kept under a suffix."""
+    paths = (ROOT / "bench" / "results").glob(f"*{suffix}.json")
+    return json.loads(max(paths).read_text())  # type: ignore[no-any-return]
 
 
 def main() -> None:
@@ -341,7 +366,7 @@ def main() -> None:
     path = options.output or default_path(results.machine, "-site")
     path.write_text(json.dumps(asdict(results), indent=2) + "\n")
     if options.output is None:
-        PAGE.write_text(page(results))
+        write_page()
     print(table(results), f"\nwritten: {path}")
 
 
