@@ -114,9 +114,14 @@ class Api:
             if error.code != 404:
                 raise
 
-    def watch(self, path: str, seconds: int) -> Iterator[Object]:
-        """Yield what becomes of the objects of a collection, from now on."""
-        version = self.get(f"{path}?limit=1")["metadata"]["resourceVersion"]
+    def version(self, path: str) -> str:
+        """Return the version that a collection has now."""
+        version: str = self.get(f"{path}?limit=1")["metadata"]["resourceVersion"]
+        return version
+
+    def watch(self, path: str, seconds: int, version: str = "") -> Iterator[Object]:
+        """Yield what becomes of the objects of a collection, from a version or now on."""
+        version = version or self.version(path)
         query = f"watch=true&resourceVersion={version}&timeoutSeconds={seconds}"
         response = self._pool.request(
             "GET", f"{self.server}{path}?{query}", headers=self._headers, preload_content=False

@@ -6,12 +6,7 @@ import pytest
 
 LIMIT = 3
 """With more of them the suite fails: mend one first."""
-QUARANTINED: dict[str, str] = {
-    "e2e/test_tenant_quota.py::test_the_sum_over_namespaces_never_exceeds_the_quota": (
-        "7 pods for a moment where the enforced quotas added up to 6, once on 2026-11-26: either "
-        "the quota controller counted with a stale cache, or the division has a gap"
-    ),
-}
+QUARANTINED: dict[str, str] = {}
 """Id of a test, with or without its case -> why it fails at times, and since when."""
 _MARK = "quarantined: "
 
