@@ -19,7 +19,8 @@ from e2e.lab.lone_server import lone_karmada
 from e2e.lab.node_groups import NodeGroups, serve_node_groups
 from e2e.lab.proxy import Proxy
 
-TEST_TIMEOUT_S = 600
+TEST_TIMEOUT_S = 900
+"""For what never ends; a story that waits for much takes minutes on a busy machine."""
 _COUNTS = ("comparisons", "differences")
 _KUBECONFIGS = {
     "hub": "HUB_KUBECONFIG",

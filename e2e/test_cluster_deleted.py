@@ -50,7 +50,7 @@ def test_cluster_deleted_while_the_agent_restarts_is_removed(lab: Lab) -> None:
     agent.kill()
     lab.hub.delete(f"{CLUSTERS}/{deleted.name}")
     rights = f"{RBAC}/namespaces/{execution_namespace(deleted.name)}/rolebindings"
-    within(GONE_S, lambda: not lab.hub.list(rights))
+    within(GONE_S, _has_none, lab, rights)
     agent.start(keeps_rights=True)
     wait_until_deleted(lab.hub, f"{CLUSTERS}/{deleted.name}")
     assert lab.host.list("/api/v1/namespaces", f"{CLUSTER_LABEL}={deleted.name}")
@@ -100,6 +100,10 @@ def test_a_cluster_that_vanished_while_the_agent_was_down_is_registered_again(la
     template = objects.config_map(lab.namespace())
     lab.propagate([template], group)
     lab.wait_fully_applied(template)
+
+
+def _has_none(lab: Lab, collection: str) -> None:
+    assert lab.hub.list(collection) == []
 
 
 def _is_ending(lab: Lab, group: Group) -> None:

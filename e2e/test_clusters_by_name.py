@@ -9,7 +9,8 @@ from e2e.lab.lab import CLUSTERS, FAST, Group, Lab
 from e2e.lab.proxy import Proxy
 from e2e.lab.wait import BACKED_OFF_S, eventually, wait_until_deleted, within
 
-CHANGES, BYTES = 20, 10_000
+CHANGES, BYTES = 20, 100_000
+"""Far more than comes of the namespaces that other stories make meanwhile."""
 SETTLES_S = 5.0
 """In which a watch tells what there is; and Leases, statuses and lists are sent, too."""
 

@@ -10,7 +10,7 @@ from e2e.lab.works import condition
 
 CONFIG_MAPS = 120
 DEPLOYMENTS = 20
-SLOW_HOST = ("--cluster-api-qps", "40", "--cluster-api-burst", "10")
+SLOW_HOST = ("--cluster-api-qps", "20", "--cluster-api-burst", "10")
 """So that the burst lasts long enough to be cut in the middle."""
 
 

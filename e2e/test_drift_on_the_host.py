@@ -7,7 +7,7 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.api import Object, path_of
 from e2e.lab.lab import Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import BACKED_OFF_S, GONE_S, eventually, within
 from e2e.lab.works import condition
 
 pytestmark = pytest.mark.shared_agent
@@ -104,12 +104,12 @@ def test_a_host_namespace_deleted_by_hand_returns_with_all_that_was_in_it(lab: L
     namespace = f"/api/v1/namespaces/{group.host_namespace(name)}"
     before = eventually(_is_taken_by_its_work, lab, namespace)
     lab.as_agent().delete(namespace)
-    eventually(lambda: _is_another(lab.host.get(namespace), before))
+    within(GONE_S, lambda: _is_another(lab.host.get(namespace), before))
     for template in templates:
-        eventually(lab.on_host, template, group)
+        within(BACKED_OFF_S, lab.on_host, template, group)
     # Who needs it first makes it; then its own Work takes it over.
-    eventually(lambda: _has_marks(lab.host.get(namespace), before))
-    eventually(lambda: _has_ready(lab.on_host(templates[0], group), 2))
+    within(BACKED_OFF_S, lambda: _has_marks(lab.host.get(namespace), before))
+    within(BACKED_OFF_S, lambda: _has_ready(lab.on_host(templates[0], group), 2))
 
 
 def test_the_node_selector_of_a_host_namespace_is_put_right(lab: Lab) -> None:

@@ -16,7 +16,7 @@ from e2e.lab.api import Api, Object, path_of
 from e2e.lab.gateway import Gateway, Way
 from e2e.lab.host_metrics import ROOT, HostMetrics
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import THROUGH_HUB_S, within
+from e2e.lab.wait import BACKED_OFF_S, THROUGH_HUB_S, within
 
 SEARCH = "/apis/search.karmada.io/v1alpha1"
 CACHED_FROM = "resource.karmada.io/cached-from-cluster"
@@ -188,6 +188,10 @@ def _assert_written_by_the_proxy(scene: Scene) -> None:
 
 def _metrics_are_of_each_pod_once(scene: Scene) -> None:
     within(THROUGH_HUB_S, _assert_pod_metrics, scene)
+    within(THROUGH_HUB_S, _assert_node_metrics, scene)
+
+
+def _assert_node_metrics(scene: Scene) -> None:
     nodes = {
         (each["metadata"]["annotations"][QUERIED_FROM], each["metadata"]["name"]): each["usage"]
         for each in scene.lab.hub.list(f"{ROOT}/nodes")
@@ -250,5 +254,5 @@ def _federated_hpa_scales_by_them(scene: Scene) -> None:
         assert scene.lab.hub.get(path_of(scene.template))["spec"]["replicas"] == replicas
         scene.assert_pods(replicas // 2)
 
-    within(THROUGH_HUB_S, look)
+    within(BACKED_OFF_S, look)  # it looks every 15 s, and once more when it has scaled
     scene.lab.hub.delete(f"{root}/web")

@@ -17,7 +17,7 @@ from e2e.lab.karmadactl import User
 from e2e.lab.kubectl import kubectl
 from e2e.lab.lab import CLUSTERS, Lab
 from e2e.lab.operated_site import OperatedSite
-from e2e.lab.wait import PERIODIC_S, within
+from e2e.lab.wait import PERIODIC_S, wait_until_deleted, within
 
 D = "virtualcluster.kubeedge.io"
 ENFORCE = "pod-security.kubernetes.io/enforce"
@@ -165,7 +165,7 @@ def test_deleted_namespace_is_removed_and_can_return(site: OperatedSite) -> None
     first = site.on_host("short")["metadata"]["uid"]
     wrong = {"preconditions": {"uid": "0"}}
     assert site.ask("DELETE", "/api/v1/namespaces/short", wrong)[0] == 409
-    kubectl(site.file, "delete", "namespace", "short", "--timeout=60s")
+    kubectl(site.file, "delete", "namespace", "short", "--timeout=180s")
     within(PERIODIC_S, kubectl, site.file, "create", "namespace", "short")
     assert site.on_host("short")["metadata"]["uid"] != first
 
@@ -229,11 +229,7 @@ def test_work_takes_a_created_namespace_over(site: OperatedSite) -> None:
     finally:
         site.lab.hub.delete(f"/api/v1/namespaces/{name}")
 
-    def gone() -> None:
-        path = f"/api/v1/namespaces/{site.a.host_namespace(name)}"
-        assert site.lab.host.find(path) is None
-
-    within(PERIODIC_S, gone)
+    wait_until_deleted(site.lab.host, f"/api/v1/namespaces/{site.a.host_namespace(name)}")
 
 
 @pytest.fixture(name="user")
@@ -255,7 +251,7 @@ def test_masters_of_the_hub_create_and_delete(site: OperatedSite, user: User) ->
     within(PERIODIC_S, user.kubectl, server, name, "create", "namespace", "by-masters")
     assert site.on_host("by-masters")
     user.kubectl(server, name, "label", "namespace", "by-masters", "a=b")
-    user.kubectl(server, name, "delete", "namespace", "by-masters", "--timeout=60s")
+    user.kubectl(server, name, "delete", "namespace", "by-masters", "--timeout=180s")
     path = f"/api/v1/namespaces/{site.a.host_namespace('by-masters')}"
     assert site.lab.host.find(path) is None
 

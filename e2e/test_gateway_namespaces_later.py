@@ -18,7 +18,7 @@ from e2e.lab.proxy import Proxy
 from e2e.lab.wait import STARTED_S, wait_until_deleted, within
 
 D = "virtualcluster.kubeedge.io"
-WATCH_S = 120
+WATCH_S = 300
 CONTENT = ("configmap", "kept", "-n", "team")
 
 
@@ -49,7 +49,7 @@ def test_it_outlives_a_restart_without_the_hub(site: OperatedSite, hub_wire: Pro
     within(STARTED_S, lab.host.get, f"{NAMESPACES}/{site.a.host_namespace(marker)}")
     assert site.on_host("team")["metadata"]["uid"] == uid
     kubectl(site.file, "get", *CONTENT)
-    kubectl(site.file, "delete", "namespace", "later", "team", "--timeout=60s")
+    kubectl(site.file, "delete", "namespace", "later", "team", "--timeout=180s")
 
 
 def test_it_moves_to_the_new_name_of_the_virtual_cluster(site: OperatedSite) -> None:
@@ -72,7 +72,7 @@ def test_it_moves_to_the_new_name_of_the_virtual_cluster(site: OperatedSite) -> 
     metadata = site.on_host("team")["metadata"]
     assert (metadata["uid"], metadata["labels"][f"{D}/cluster"]) == (uid, new.name)
     kubectl(file, "create", "namespace", "after")
-    kubectl(file, "delete", "namespace", "after", "team", "--timeout=60s")
+    kubectl(file, "delete", "namespace", "after", "team", "--timeout=180s")
     assert lab.host.find(f"{NAMESPACES}/{old.host_namespace('team')}") is None
 
 
@@ -93,7 +93,7 @@ def test_its_life_is_seen_by_a_watch(site: OperatedSite, accept: str) -> None:
         watching = pool.submit(_events_of, site.watch(path, accept), "seen")
         kubectl(site.file, "create", "namespace", "seen")
         kubectl(site.file, "label", "namespace", "seen", "a=b")
-        kubectl(site.file, "delete", "namespace", "seen", "--timeout=60s")
+        kubectl(site.file, "delete", "namespace", "seen", "--timeout=180s")
         of_it = watching.result()
     types = [event["type"] for event in of_it]
     assert (types[0], types[-1]) == ("ADDED", "DELETED"), types

@@ -13,7 +13,7 @@ from e2e.lab.api import Api, ApiError, Object
 from e2e.lab.gateway import Gateway, Way
 from e2e.lab.karmadactl import User
 from e2e.lab.lab import CLUSTERS, Group, Lab
-from e2e.lab.wait import PERIODIC_S, within
+from e2e.lab.wait import GONE_S, PERIODIC_S, within
 from karmada_vc_agent.features.gateway.tokens import sums_of
 
 RBAC = "rbac.authorization.k8s.io"
@@ -273,6 +273,9 @@ def test_gateway_that_is_turned_off_leaves_nothing(own_scene: Scene) -> None:
     scene.agent.start()
 
     def look() -> None:
+        for group in (scene.a, scene.b):
+            assert lab.hub.find(f"{TOKENS}/{group.name}") is None
+            assert lab.hub.find(f"{TOKENS}/{group.name}-impersonator") is None
         cluster = lab.cluster(name)
         fields = {"apiEndpoint", "secretRef", "proxyURL", "impersonatorSecretRef"}
         assert not fields & set(cluster["spec"])
@@ -282,10 +285,7 @@ def test_gateway_that_is_turned_off_leaves_nothing(own_scene: Scene) -> None:
         bindings = lab.host.list(f"/apis/{RBAC}/v1/namespaces/{space}/rolebindings")
         assert not {"vc:admin", "vc:gateway"} & {each["metadata"]["name"] for each in bindings}
 
-    within(PERIODIC_S, look)
-    for group in (scene.a, scene.b):
-        assert lab.hub.find(f"{TOKENS}/{group.name}") is None
-        assert lab.hub.find(f"{TOKENS}/{group.name}-impersonator") is None
+    within(GONE_S, look)
     assert (
         lab.host.find(f"/apis/{RBAC}/v1/clusterroles/vc-agent:{scene.agent.name}:gateway") is None
     )

@@ -17,7 +17,7 @@ NO_PULL = 'Failed to pull image "registry.example/app:1": rpc error: code = NotF
 CRASHES = "Back-off restarting failed container app in pod {pod}_{namespace}({uid})"
 BURST = 25
 """Events about one object, of one component: client-go's."""
-PROMPT_S = 30.0
+PROMPT_S = 60.0
 DOMAIN = "virtualcluster.kubeedge.io"
 
 
@@ -159,7 +159,7 @@ def test_an_event_reaches_only_the_manifest_that_its_object_is_of(lab: Lab) -> N
     assert reasons(lab.hub, mine) == {"Genuine"}
     assert reasons(lab.hub, other) == set()
     for each in (group, neighbour):
-        assert reasons(lab.hub, execution_namespace(each.name)) == {"Genuine"}
+        eventually(_reasons_are, lab.hub, execution_namespace(each.name), {"Genuine"})
 
 
 def _owner(pod: Object) -> Object:

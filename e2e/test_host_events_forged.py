@@ -23,7 +23,7 @@ LONG = 60
 MEGABYTE = 2**20
 MEMORY_MIB = 80
 """By how much the agent may grow; kept as they are, those texts take four times their size."""
-PROMPT_S = 30.0
+PROMPT_S = 60.0
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from e2e.lab.lab import FAST, Lab
 from e2e.lab.wait import eventually
 
 DOMAIN = "virtualcluster.kubeedge.io"
-PATCHES = 60
+PATCHES = 400
+"""Many more than other stories add Works meanwhile: each of their namespaces is one here, too."""
 
 
 def test_marks_that_name_a_neighbour_do_not_trigger_it(lab: Lab) -> None:

@@ -8,14 +8,14 @@ from e2e.lab import objects
 from e2e.lab.api import Object
 from e2e.lab.lab import Group, Lab
 from e2e.lab.memory import ENOUGH_BYTES, peak_bytes
-from e2e.lab.wait import BACKED_OFF_S, eventually, within
+from e2e.lab.wait import BACKED_OFF_S, within
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, WORK_ANNOTATION
 
 CONFIG_MAPS, NAMESPACES, WORKS = 250, 20, 8
 """Of each tenant: 0.95 MB each, 250 kB of annotations each, 5 MB of memory each."""
 TINY_ITEMS = 20_000
 PAD = "x" * 250_000
-NEIGHBOUR_S = 30.0
+NEIGHBOUR_S = 60.0
 """How long a Work of a neighbour takes at most; the machine of the tests is busy then."""
 
 
@@ -37,7 +37,7 @@ def test_two_tenants_that_fill_all_bounds_at_once_leave_a_fifth_of_the_memory(la
             each.result()
     took_s.append(_apply(lab, neighbour, namespace, "after"))
     for group in attackers:
-        eventually(_some_applied, lab, group)
+        within(BACKED_OFF_S, _some_applied, lab, group)
     first = peak_bytes(agent.process_id)
 
     agent.restart()  # all of it is listed at once

@@ -3,7 +3,7 @@
 from e2e.lab import objects
 from e2e.lab.api import Object, path_of
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually, wait_until_deleted
+from e2e.lab.wait import GONE_S, eventually, wait_until_deleted, within
 from e2e.lab.works import condition, execution_namespace
 
 DOMAIN = "virtualcluster.kubeedge.io"
@@ -66,13 +66,13 @@ def test_adopted_namespaces_lose_the_claim_and_what_we_made_and_nothing_else(lab
             assert claimed["annotations"][SELECTOR] == f"{lab.label}=a"
             lab.hub.delete(f"{NAMESPACES}/{name}")
         for home in homes.values():
-            eventually(_is_free, lab, home)
+            within(GONE_S, _is_free, lab, home)
             wait_until_deleted(lab.host, path_of(objects.config_map(home)))
         for obj in theirs:
             assert lab.host.get(path_of(obj))["metadata"] == obj["metadata"]
     finally:
         for home in homes.values():
-            eventually(lab.host.delete, f"{NAMESPACES}/{home}")
+            within(GONE_S, lab.host.delete, f"{NAMESPACES}/{home}")
 
 
 def test_names_that_would_meet_and_names_that_are_too_long_have_namespaces_of_their_own(

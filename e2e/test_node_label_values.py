@@ -13,7 +13,8 @@ from e2e.lab.lab import CLUSTERS, FAST, NODES, Group, Lab
 from e2e.lab.wait import PERIODIC_S, THROUGH_HUB_S, wait_until_deleted, within
 from e2e.lab.works import condition
 
-GRACE_S = 6.0
+GRACE_S = 20.0
+"""Longer than a busy agent takes to report that nodes are away."""
 
 
 def discover(lab: Lab, *entries: Group | dict[str, Any], **more: Any) -> Agent:
@@ -51,6 +52,7 @@ def test_value_appears_waits_for_its_last_node_and_is_removed(lab: Lab) -> None:
 
     # They are away for longer, and the agent is not there to see it.
     agent.kill()
+    agent.settings["discover"]["gracePeriod"] = "2s"
     relabel(lab, group, None)
     agent.start()
     wait_until_deleted(lab.hub, f"{CLUSTERS}/{group.name}")

@@ -8,17 +8,18 @@ from e2e.lab.lab import FAST, NODES, Group, Lab
 from e2e.lab.wait import NODE_GRACE_S, within
 from e2e.lab.works import condition
 
-MOVED_S = 2.0
-"""How soon the status of both Clusters is right."""
+SELDOM = ("--cluster-status-update-frequency", "2m")
+MOVED_S = 40.0
+"""How soon the status of both Clusters is right, also on a busy machine; it is not by SELDOM."""
 MOVES = 4
 SOON = (*FAST, "--cluster-failure-threshold", "2s")
 """Who evicts waits for so long as a host must be away."""
 
 
 def test_both_clusters_are_right_soon_after_each_move_of_a_node(lab: Lab) -> None:
-    """With the default frequency of status: what is late waits for it, which takes 10 s."""
+    """What is not reported at once waits for the frequency of status."""
     left, joined = lab.group("a", nodes=2), lab.group("b", nodes=1)
-    lab.serve(left, joined, flags=())
+    lab.serve(left, joined, flags=SELDOM)
     for group, nodes in ((left, 2), (joined, 1)):
         within(NODE_GRACE_S, _has_nodes, lab, group, nodes)
     took: list[float] = []

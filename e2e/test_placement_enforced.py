@@ -22,7 +22,8 @@ DOMAIN = "virtualcluster.kubeedge.io"
 SELECTOR = "scheduler.alpha.kubernetes.io/node-selector"
 POLICY, BINDING = POLICIES[1], POLICIES[0]
 NOT_CONFINED = ("False", "PoliciesNotServed")
-REPORTED_S = 5.0
+REPORTED_S = 30.0
+"""At once, on a busy machine."""
 PLUGIN = "--enable-admission-plugins=PodNodeSelector"
 NO_POLICIES = "--runtime-config=admissionregistration.k8s.io/v1=false"
 WITHOUT_THEIR_PLUGINS = (

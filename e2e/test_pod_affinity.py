@@ -58,13 +58,13 @@ def _waits(lab: Lab, group: Group, name: str) -> None:
 
 
 def _runs(lab: Lab, group: Group, name: str) -> None:
-    """Whether a pod runs by now; one that waits is made anew.
+    """Whether a pod runs by now; one that the scheduler let wait is made anew.
 
     The scheduler of Kubernetes 1.34 wakes no pod for another one that a namespaceSelector names
     (its queueing hint matches without labels): it would look again after five minutes.
     """
     pod = _pod(lab, group, name)
-    if not pod["spec"].get("nodeName"):
+    if condition(pod, "PodScheduled")["status"] == "False":
         metadata = pod["metadata"]
         lab.host.delete(f"{collection('v1', 'Pod', metadata['namespace'])}/{metadata['name']}")
     assert pod["spec"].get("nodeName") == group.nodes[0]

@@ -13,7 +13,7 @@ from e2e.lab.deletions import confirm_deletions
 from e2e.lab.inventory import chosen
 from e2e.lab.lab import BRAKE, CLUSTERS, Group, Lab
 from e2e.lab.leave import leave
-from e2e.lab.wait import THROUGH_HUB_S, within
+from e2e.lab.wait import GONE_S, THROUGH_HUB_S, within
 from e2e.lab.works import condition, execution_namespace
 
 CLUSTER_LABEL = "virtualcluster.kubeedge.io/cluster"
@@ -57,7 +57,7 @@ def test_one_is_removed_and_the_other_is_untouched_bit_by_bit(
         assert len({_binding_id(lab, branch, group) for group in (kept, going)}) == 1
 
         go(lab, going)
-        within(THROUGH_HUB_S, _was_deleted, lab, going, leaves_default=go is _delete_on_the_hub)
+        within(GONE_S, _was_deleted, lab, going, leaves_default=go is _delete_on_the_hub)
         after = _everything_of(lab, branch, kept)
         assert after.keys() == before.keys()
         assert {path: after[path] for path in before if after[path] != before[path]} == {}

@@ -17,13 +17,18 @@ HOLD = f"{DOMAIN}/hold"
 
 
 UNTOUCHED_S = 4.0
-OPENS_S = 130.0
-"""To the full minute after the next one, and a little."""
+LATE_S = 30.0
+"""How late a busy machine may be with what is applied at once."""
+OPENS_S = 180.0
+"""Longer than until a window of `beginning_in(2)` begins."""
 
 
 def beginning_in(minutes: int) -> str:
-    """Return a window of two hours that begins at a full minute, so many from now."""
-    start = datetime.now(UTC) + timedelta(minutes=minutes)
+    """Return a window of two hours that begins at a full minute, so many from now.
+
+    A quarter of a minute more is there for what is to be seen before.
+    """
+    start = datetime.now(UTC) + timedelta(minutes=minutes, seconds=15)
     return f"{start:%H:%M}-{start + timedelta(hours=2):%H:%M} UTC"
 
 
@@ -116,21 +121,22 @@ def test_new_generations_wait_for_the_window_and_repair_continues(lab: Lab) -> N
     assert lab.host.find(lab.host_path(other, group)) is None
 
     # It opens at a full minute: all that waits is applied at once.
-    agent.settings["virtualClusters"] = [with_window(group, beginning_in(2))]
+    window = beginning_in(2)
+    agent.settings["virtualClusters"] = [with_window(group, window)]
     agent.reload()
-    within(PERIODIC_S, _is_due, lab, group)
+    within(PERIODIC_S, _is_due, lab, group, window.partition("-")[0])
     assert lab.host.get(on_host)["data"]["key"] == "1"
     within(OPENS_S, has_key, lab, on_host, "2")
-    assert datetime.now(UTC).second < 10
-    within(5.0, has_key, lab, lab.host_path(other, group), "1")
+    assert datetime.now(UTC).second < LATE_S
+    within(LATE_S, has_key, lab, lab.host_path(other, group), "1")
     says(lab, work, "True", "Dispatching")
     assert of_cluster(lab, group, "TakesChanges", "True")["reason"] == "InsideWindow"
     assert "Traceback" not in agent.log()
 
 
-def _is_due(lab: Lab, group: Group) -> None:
+def _is_due(lab: Lab, group: Group, begins: str) -> None:
     text = condition(lab.cluster(group.name), "TakesChanges")["message"]
-    assert f"{datetime.now(UTC) + timedelta(minutes=2):%Y-%m-%d %H}" in text, text
+    assert f" {begins}" in text, text
 
 
 @pytest.mark.smoke
@@ -161,7 +167,7 @@ def test_held_namespace_is_not_touched_until_it_is_released(lab: Lab) -> None:
     within(PERIODIC_S, told, lab, group, "NamespaceHeld")
 
     lab.host.patch(held, {"metadata": {"annotations": {HOLD: None}}})
-    within(5.0, has_key, lab, on_host, "2")
+    within(LATE_S, has_key, lab, on_host, "2")
     lab.wait_applied(work)
     wait_until_deleted(lab.hub, leaving)
     assert lab.host.find(lab.host_path(gone, group)) is None

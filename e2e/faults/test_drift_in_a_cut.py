@@ -2,12 +2,13 @@
 
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from e2e.lab import objects
-from e2e.lab.api import collection
+from e2e.lab.api import Object, collection
 from e2e.lab.followed import BEGINS, says
 from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.proxy import Proxy
@@ -28,7 +29,8 @@ class Repairs:
         self._lab, self._path = lab, path
         self.drifted_at: dict[str, float] = {}
         self.repaired_at: dict[str, float] = {}
-        threading.Thread(target=self._watch, daemon=True).start()
+        events = lab.host.watch(path, WATCHED_S, lab.host.version(path))
+        threading.Thread(target=self._watch, args=(events,), daemon=True).start()
 
     def drift(self, name: str) -> None:
         self._lab.host.patch(f"{self._path}/{name}", {"data": {"key": "by hand"}})
@@ -42,9 +44,9 @@ class Repairs:
         took = [at - self.drifted_at[name] for name, at in self.repaired_at.items()]
         return sorted(max(0.0, each) for each in took)
 
-    def _watch(self) -> None:
+    def _watch(self, events: Iterator[Object]) -> None:
         by_hand: set[str] = set()
-        for live in self._lab.host.watch(self._path, WATCHED_S):
+        for live in events:
             name = live["metadata"]["name"]
             if (live.get("data") or {}).get("key") == "by hand":
                 by_hand.add(name)
@@ -67,7 +69,6 @@ def test_what_drifts_at_once_is_repaired_without_the_hub(
         hub_wire.cut()
         within(BACKED_OFF_S, says, agent, BEGINS)
     repairs = Repairs(lab, path)
-    time.sleep(1.0)  # until it watches
     names = [f"map-{number}" for number in range(DRIFTED)]
     began = time.monotonic()
     with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -18,8 +18,8 @@ from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.feature_list import CONFIG
 
 ROOT = Path(__file__).resolve().parents[2]
-STOP_S = 20.0
-"""A Pod is given 30 s to end. On an idle machine it takes at most 5."""
+STOP_S = 30.0
+"""What a Pod is given to end. On an idle machine it takes at most 5."""
 EXIT_S = 60.0
 """How long one may take that ends by itself."""
 LOG_TAIL = 60

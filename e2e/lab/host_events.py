@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from e2e.lab.api import Api, Object, collection, path_of
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import THROUGH_HUB_S, within
 from e2e.lab.works import execution_namespace
 
 # --- what is seen -------------------------------------------------------------------------------
@@ -89,4 +89,4 @@ def pods(lab: Lab, group: Group, namespace: str, count: int) -> list[Object]:
         assert len(found) == count, len(found)
         return [{"apiVersion": "v1", "kind": "Pod", **pod} for pod in found]
 
-    return eventually(look)
+    return within(THROUGH_HUB_S, look)

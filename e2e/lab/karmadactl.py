@@ -7,7 +7,7 @@ from pathlib import Path
 from control_planes import tools
 from e2e.lab.interpret import cached_program
 
-TIMEOUT_S = 90
+TIMEOUT_S = 240
 _CLUSTERS = "apis/cluster.karmada.io/v1alpha1/clusters"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from control_planes import tools
 from e2e.lab.agent import clean_environment
 
-TIMEOUT_S = 120
+TIMEOUT_S = 240
 
 
 def kubectl(

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-import pytest
 import urllib3
 
 from e2e.lab.api import Api, ApiError
@@ -12,7 +11,9 @@ from e2e.lab.api import Api, ApiError
 P = ParamSpec("P")
 T = TypeVar("T")
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
+"""A change of one side is seen there, or on the other side, also where three stories wait for two
+cores."""
 STARTED_S = 90.0
 """An agent imports its code, is confined by policies, lists hub and host and reports; three start
 at once on two cores."""
@@ -30,7 +31,11 @@ PERIODIC_S = 60.0
 REAL_S = 180.0
 """On kind: real kubelets start real containers, and Leases of 15 s run out."""
 POLL_S = 0.1
-_NOT_YET = (AssertionError, ApiError, urllib3.exceptions.HTTPError)
+_NOT_YET = (
+    *(AssertionError, ApiError, urllib3.exceptions.HTTPError),
+    *(ValueError, IndexError, StopIteration),
+)
+"""The last three: there are more or fewer than `(each,) = found` and the like expect."""
 
 slow: list[str] = []
 """Waits that took more than half of their time, for the report of the test that runs."""
@@ -45,8 +50,9 @@ def eventually(look: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
 def within(timeout_s: float, look: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
     """Call `look` for so long at most until it raises no more; return what it returned.
 
-    look: asserts what is to be. An assertion, a field that an answer lacks and an answer that
-    is no success count as not yet; anything else is a mistake of the story and ends it.
+    look: asserts what is to be. An assertion, a field that an answer lacks, another number of
+    items than expected and an answer that is no success count as not yet; anything else is a
+    mistake of the story and ends it. Waits inside of it are repeated until the outer time is over.
     """
     __tracebackhide__ = True
     begin = time.monotonic()
@@ -56,7 +62,7 @@ def within(timeout_s: float, look: Callable[P, T], *args: P.args, **named: P.kwa
         except _NOT_YET as error:
             if time.monotonic() - begin > timeout_s:
                 seen = f"{type(error).__name__}: {error}"
-                pytest.fail(f"not within {timeout_s:.0f} s; last seen: {seen}")
+                raise AssertionError(f"not within {timeout_s:.0f} s; last seen: {seen}") from None
         else:
             if (took_s := time.monotonic() - begin) > timeout_s / 2:
                 slow.append(f"{took_s:.0f} of {timeout_s:.0f} s for {_name(look)}")
