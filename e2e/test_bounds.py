@@ -18,10 +18,11 @@ REFUSED = "BoundExceeded"
 def test_works_over_a_bound_are_refused_by_age_and_admitted_once_they_fit(lab: Lab) -> None:
     one, other = lab.group("a", nodes=0), lab.group("b", nodes=0)
     namespace = lab.namespace()
-    bounds = {"bytes": "300Ki", "manifestsPerWork": 3, "kinds": 3}
-    # Two of 100 kB fit, and what Karmada itself brings: namespaces and the rights of its users.
+    bounds = {"bytes": "1500Ki", "manifestsPerWork": 3, "kinds": 3}
+    # Two of 600 kB fit, and what Karmada itself brings: namespaces of other stories, too, and the
+    # rights of its users.
     agent = lab.serve(one.settings(bounds=bounds), other.settings())
-    large = [objects.config_map(namespace, f"large-{n}", text="x" * 100_000) for n in range(3)]
+    large = [objects.config_map(namespace, f"large-{n}", text="x" * 600_000) for n in range(3)]
     works = []
     for number, manifest in enumerate(large):
         works.append(lab.create_work(one, f"large-{number}", manifest))
@@ -31,7 +32,7 @@ def test_works_over_a_bound_are_refused_by_age_and_admitted_once_they_fit(lab: L
     found = lab.wait_applied(works[2], "False")
     text = found["status"]["conditions"]
     assert (
-        f"refused Work large-2: {REFUSED}: the virtual cluster may have 307200 bytes of memory"
+        f"refused Work large-2: {REFUSED}: the virtual cluster may have 1536000 bytes of memory"
         in str(text)
     )
     assert within(BACKED_OFF_S, lambda: _some(events_of(lab.hub, works[2], REFUSED)))

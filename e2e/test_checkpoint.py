@@ -5,7 +5,6 @@ The hub stays away until all is as it should be, so nothing but the checkpoint c
 
 import os
 import signal
-import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -14,7 +13,7 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.agent import Agent
 from e2e.lab.api import Object, collection
-from e2e.lab.checkpoint import KEPT, is_saved, manifest_saved
+from e2e.lab.checkpoint import KEPT, is_saved, manifest_saved, saved
 from e2e.lab.lab import CLUSTERS, QUICK_LEASE, Group, Lab
 from e2e.lab.leave import leave
 from e2e.lab.proxy import Proxy
@@ -183,7 +182,7 @@ def test_nothing_suspended_is_touched(lab: Lab, hub_wire: Proxy) -> None:
     lab.hub.patch(work, {"spec": {"suspendDispatching": True}})
     within(BACKED_OFF_S, _is_dispatching, lab, work, "False")
     _wait_kept(lab, agent, group, template, marker)
-    time.sleep(6.0)  # the next write of the checkpoint
+    within(BACKED_OFF_S, _is_saved_as_suspended, lab, agent, group, "held")
     hub_wire.cut()
     agent.kill()
     for each in (template, marker):
@@ -286,6 +285,12 @@ def _as_sent(lab: Lab, work: str, value: str) -> Object:
 
 def _has_data(lab: Lab, group: Group, template: Object, value: str) -> None:
     assert lab.on_host(template, group)["data"] == {"key": value}
+
+
+def _is_saved_as_suspended(lab: Lab, agent: Agent, group: Group, name: str) -> None:
+    works = saved(lab.host, agent).works(group.name)
+    (work,) = (each for each in works if each["metadata"]["name"] == name)
+    assert work["spec"].get("suspendDispatching") is True
 
 
 def _is_dispatching(lab: Lab, work: str, status: str) -> None:

@@ -40,8 +40,7 @@ def test_agent_with_the_rights_of_an_earlier_join_continues_without_it(
     within(BACKED_OFF_S, _is_kept, lab, group, "False", "NoRights")
     message = condition(lab.cluster(group.name), "CheckpointKept")["message"]
     assert "run karmada-vc-agent join" in message
-    status, text = endpoints.ask("/readyz?verbose")
-    assert (status, f"[+]checkpoint ok: {group.name}: {message}" in text) == (200, True), text
+    within(BACKED_OFF_S, _is_ready, endpoints, f"[+]checkpoint ok: {group.name}: {message}")
     lab.hub.delete(works[1])
     wait_until_deleted(lab.hub, works[1])
     assert lab.host.find(lab.host_path(gone, group)) is None
@@ -191,8 +190,7 @@ def test_a_damaged_checkpoint_is_named_and_its_agent_does_not_lead(
 
     agent.start(keeps_rights=True)
     within(BACKED_OFF_S, _says, agent, "Waiting for the hub: nothing can be served without it")
-    status, text = endpoints.ask("/readyz")
-    assert (status, f"cluster.{group.name} of Secret {secret}: " in text) == (500, True), text
+    within(BACKED_OFF_S, _is_not_ready, endpoints, f"cluster.{group.name} of Secret {secret}: ")
     assert f"of Secret {secret}: its checksum differs from its content" in agent.log()
     time.sleep(2 * CHECK_PATIENCE_S)  # it would lead by now if it could serve
     assert agent.log().count("Leading | lease=") == 1, "that was the first process"
@@ -298,6 +296,11 @@ def _damage(lab: Lab, agent: Agent, key: str) -> str:
 def _is_ready(endpoints: Endpoints, text: str) -> None:
     status, told = endpoints.ask("/readyz?verbose")
     assert (status, text in told) == (200, True), told
+
+
+def _is_not_ready(endpoints: Endpoints, text: str) -> None:
+    status, told = endpoints.ask("/readyz")
+    assert (status, text in told) == (500, True), told
 
 
 def _is_counted(lab: Lab, quota: str) -> None:

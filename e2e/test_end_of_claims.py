@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from e2e.lab import accounts, objects
-from e2e.lab.api import ApiError, Object, collection, path_of
+from e2e.lab.api import Api, ApiError, Object, collection, path_of
 from e2e.lab.cleanup import NAMESPACES
 from e2e.lab.lab import CLUSTERS, Group, Lab
 from e2e.lab.wait import PERIODIC_S, wait_until_deleted, within
@@ -126,8 +126,7 @@ def test_preserved_namespaces_keep_nothing_of_ours_and_start_pods_again(
         metadata = lab.host.get(f"{NAMESPACES}/{name}")["metadata"]
         marks = [*metadata.get("labels", {}), *metadata.get("annotations", {})]
         assert not [key for key in marks if DOMAIN in key]
-        with pytest.raises(ApiError, match="forbidden"):
-            account.get(path)
+        within(PERIODIC_S, _is_forbidden, account, path)
         (pod,) = lab.pods(name)
         lab.host.delete(f"{collection('v1', 'Pod', name)}/{pod['metadata']['name']}", force=True)
     for name in names:
@@ -206,6 +205,15 @@ def _has(lab: Lab, path: str, kind: str, status: str) -> None:
 
 def _has_subjects(lab: Lab, path: str, count: int) -> None:
     assert len(lab.host.get(path)["subjects"]) == count
+
+
+def _is_forbidden(account: Api, path: str) -> None:
+    said = "it is not"
+    try:
+        account.get(path)
+    except ApiError as error:
+        said = str(error)
+    assert "forbidden" in said
 
 
 def _has_a_pod(lab: Lab, namespace: str) -> None:

@@ -60,11 +60,12 @@ def said(gateway: Pair, request: str, for_s: float = 3.0) -> bytes:
     ):
         head = f"{request}\r\nHost: x\r\nAuthorization: bearer {gateway.token('a', 'access')}\r\n"
         secured.sendall(f"{head}\r\n".encode())
-        secured.settimeout(for_s)
+        secured.settimeout(PERIODIC_S)  # until it begins to respond
         found = b""
         try:
             while part := secured.recv(65536):
                 found += part
+                secured.settimeout(for_s)
         except TimeoutError:
             pass
         return found

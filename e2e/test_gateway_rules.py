@@ -63,9 +63,16 @@ def world(shared_lab: Lab) -> Iterator[World]:
     found = World(lab.host, namespace, *rules)
     for manifest in _manifests(namespace):
         _write_everywhere(found, manifest)
+    for each in made:
+        eventually(_is_seen_by_its_controller, lab.host, each)
     yield found
     for each in made:
         lab.host.delete(f"/api/v1/namespaces/{each}")
+
+
+def _is_seen_by_its_controller(host: Api, namespace: str) -> None:
+    web = host.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/web")
+    assert web["metadata"]["annotations"]["deployment.kubernetes.io/revision"]
 
 
 def _manifests(namespace: str) -> list[Object]:

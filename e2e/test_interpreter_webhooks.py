@@ -159,12 +159,16 @@ def silent(_request: Object) -> Object:
 
 
 @pytest.mark.parametrize(
-    ("respond", "reason"),
-    [(slow, "no response within 1 s"), (refusing, "code 418: not today"), (silent, "healthy")],
+    ("respond", "timeout_s", "reason"),
+    [
+        (slow, 1, "no response within 1 s"),
+        (refusing, 20, "code 418: not today"),
+        (silent, 20, "healthy"),
+    ],
     ids=["timeout", "not-successful", "no-health"],
 )
 def test_failing_webhook_is_reported_and_called_again(
-    lab: Lab, widgets: Widgets, tmp_path: Path, respond: Any, reason: str
+    lab: Lab, widgets: Widgets, tmp_path: Path, respond: Any, timeout_s: int, reason: str
 ) -> None:
     group = lab.group("a", nodes=0)
     namespace = lab.namespace()
@@ -175,7 +179,7 @@ def test_failing_webhook_is_reported_and_called_again(
 
     server = WebhookServer(tmp_path, respond_at_first)
     try:
-        config = configuration(widgets, by_url(server), timeoutSeconds=1)
+        config = configuration(widgets, by_url(server), timeoutSeconds=timeout_s)
         config["webhooks"][0]["rules"][0]["operations"] = ["InterpretHealth"]
         widgets.declare(config)
         lab.serve(group)

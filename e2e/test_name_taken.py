@@ -40,7 +40,7 @@ def test_a_name_that_becomes_free_is_registered(lab: Lab, *, by_name: bool) -> N
         lambda: _says(agent.log(), f"the cluster name {taken.name} has been registered"),
     )
     lab.hub.delete(f"{CLUSTERS}/{taken.name}")
-    lab.wait_ready(taken.name)
+    within(BACKED_OFF_S, lab.wait_ready, taken.name)
     # The execution namespace went with the foreign Cluster, and the rights in it.
     missing = "{apiGroups: [work.karmada.io], resources: [works], verbs: [list]}"
     place = f"in namespace karmada-es-{taken.name}; karmada-vc-agent join grants"

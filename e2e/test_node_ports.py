@@ -6,7 +6,8 @@ from e2e.lab.lab import Group, Lab
 from e2e.lab.wait import eventually
 from e2e.lab.works import execution_namespace
 
-FIRST_PORT, PORTS = 30100, 2500
+FIRST_PORT, PORTS = 30000, 30
+"""Of those that a server gives only to who asks for them."""
 WANTED = "virtualcluster.kubeedge.io/node-ports"
 
 

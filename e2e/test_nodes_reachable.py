@@ -16,9 +16,9 @@ NOT_READY = "cluster.karmada.io/not-ready"
 
 def test_group_without_a_ready_node_is_not_ready_where_required(lab: Lab) -> None:
     strict, usual = _offline_group(lab, "a"), _offline_group(lab, "b")
-    lab.serve(strict.settings(readyWhenUnreachable=False), usual, flags=SOON)
+    lab.new_agent(strict.settings(readyWhenUnreachable=False), usual, flags=SOON).start()
     for group in (strict, usual):
-        _wait(lab, group, "NodesReachable", "True", "NodesReady")
+        within(NODE_GRACE_S, _is_back, lab, group)
     for group in (strict, usual):
         _set_ready(lab, group, "False")
     away = _wait(lab, strict, "Ready", "False", "NodesNotReachable")
@@ -50,7 +50,8 @@ def test_group_without_a_ready_node_is_not_ready_where_required(lab: Lab) -> Non
 
 def test_node_that_is_away_for_a_moment_changes_nothing_but_the_numbers(lab: Lab) -> None:
     group = _offline_group(lab, "a")
-    lab.serve(group.settings(readyWhenUnreachable=False), flags=FAST)
+    lab.new_agent(group.settings(readyWhenUnreachable=False), flags=FAST).start()
+    within(NODE_GRACE_S, _is_back, lab, group)
     before = _wait(lab, group, "NodesReachable", "True", "NodesReady")
     ready = condition(lab.cluster(group.name), "Ready")
     _set_ready(lab, group, "False")
@@ -84,7 +85,8 @@ def test_selector_that_matches_no_node_is_reported_and_logged(lab: Lab) -> None:
 
 def test_cluster_that_is_deleted_while_its_nodes_are_away_leaves_nothing(lab: Lab) -> None:
     group = _offline_group(lab, "a")
-    lab.serve(group.settings(readyWhenUnreachable=False), flags=SOON)
+    lab.new_agent(group.settings(readyWhenUnreachable=False), flags=SOON).start()
+    within(NODE_GRACE_S, _is_back, lab, group)
     template = objects.config_map(lab.namespace())
     lab.propagate([template], group)
     lab.wait_fully_applied(template)
@@ -110,7 +112,7 @@ def _set_ready(lab: Lab, group: Group, status: str) -> None:
 
 
 def _is_back(lab: Lab, group: Group) -> None:
-    """Assert that all is well; without a kubelet the host would take the node for lost again."""
+    """Assert that all is well; without a kubelet the host takes the node for lost after a while."""
     _set_ready(lab, group, "True")
     cluster = lab.cluster(group.name)
     assert condition(cluster, "NodesReachable")["status"] == "True"

@@ -39,8 +39,7 @@ def test_one_added_before_join_waits_while_others_are_served(lab: Lab) -> None:
     second = objects.config_map(lab.namespaces[0], "second")
     lab.propagate([second], early)
     lab.wait_fully_applied(second)
-    status, text = endpoints.ask("/readyz?verbose")
-    assert (status, "[+]rights ok\n" in text) == (200, True), text
+    within(STARTED_S, _assert_no_rights_warning, endpoints)
 
 
 def test_an_agent_that_starts_with_one_not_joined_serves_the_others(lab: Lab) -> None:
@@ -82,6 +81,11 @@ def _write(agent: Agent, *groups: Group) -> None:
 def _start_with(agent: Agent, *groups: Group) -> None:
     """Start it by a file that has more than what it joined with."""
     agent.start(content=_content(agent, groups))
+
+
+def _assert_no_rights_warning(endpoints: Endpoints) -> None:
+    status, text = endpoints.ask("/readyz?verbose")
+    assert (status, "[+]rights ok\n" in text) == (200, True), text
 
 
 def _assert_rights_warning(endpoints: Endpoints, group: Group) -> None:

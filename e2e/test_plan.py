@@ -20,7 +20,7 @@ POLICY_API = "policy.karmada.io/v1alpha1"
 
 
 def run(*arguments: object, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return run_command(*map(str, arguments), stdin=stdin, timeout_s=60)
+    return run_command(*map(str, arguments), stdin=stdin)
 
 
 def plan_on_host(lab: Lab, files: Path, *flags: object) -> subprocess.CompletedProcess[str]:

@@ -3,7 +3,7 @@
 from e2e.lab import accounts, objects
 from e2e.lab.api import Api, Object, path_of
 from e2e.lab.lab import Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import PERIODIC_S, eventually, within
 from tenant_table import recording
 
 SNIPPET = "nginx.ingress.kubernetes.io/server-snippet"
@@ -83,7 +83,7 @@ def test_a_controller_reports_the_status_of_what_an_administrator_wrote(lab: Lab
     controller = _controller(lab, home)
     for manifest, status in reported:
         path = path_of(eventually(lab.host.create, manifest))
-        controller.patch(f"{path}/status", {"status": status})
+        within(PERIODIC_S, controller.patch, f"{path}/status", {"status": status})
         assert lab.host.get(path)["status"].keys() >= status.keys()
         lab.host.delete(path, force=True)
 

@@ -48,7 +48,7 @@ def test_a_hub_restored_from_a_backup_is_served_again(
         before = [lab.on_host(each, kept)["metadata"]["uid"] for each in (old, lost)]
 
         backup.restore()
-        lab.wait_data(old, kept, key="old")
+        within(BACKED_OFF_S, lab.wait_data, old, kept, key="old")
         new = objects.config_map(namespace, "new")
         lab.propagate([new], kept)
         lab.wait_fully_applied(new)
@@ -90,9 +90,9 @@ def test_a_host_restored_from_a_backup_is_put_right(hub: Api, tmp_path: Path) ->
                 lab.wait_fully_applied(template)
 
             backup.restore()
-            lab.wait_data(old, group, key="2")
+            within(BACKED_OFF_S, lab.wait_data, old, group, key="2")
             for template in (lost, other):
-                lab.on_host(template, group)
+                within(BACKED_OFF_S, lab.on_host, template, group)
             within(BACKED_OFF_S, _notices, agent)
             lab.wait_ready(group.name)
             lab.host.delete(lab.host_path(lost, group))

@@ -30,7 +30,12 @@ def test_deployments_move_and_what_cannot_ends_where_it_runs_and_is_reported(
     lab.propagate([web, once, alone], group)
     lab.wait_status(web, readyReplicas=2)
     home = group.host_namespace(namespace)
-    running = within(THROUGH_HUB_S, _job_pod, lab, home, held)
+
+    def running_pod() -> Object:
+        _set_ready(lab, held)  # without a kubelet the host takes it for lost after a while
+        return _job_pod(lab, home, held)
+
+    running = within(THROUGH_HUB_S, running_pod)
     lab.host.patch(f"{path_of(running)}/status", {"status": RUNNING})
     ending = _pod(home, "operated", nodeSelector=group.selector | quick)
     ending["metadata"]["finalizers"] = [f"{lab.id}/wait"]
@@ -74,9 +79,13 @@ def test_deployments_move_and_what_cannot_ends_where_it_runs_and_is_reported(
 def _add_node_of_the_test(lab: Lab, group: Group, labels: dict[str, str]) -> str:
     """Add a node whose pods run until the test ends them: kwok completes those of Jobs at once."""
     name = lab.add_node(group, labels=labels, is_simulated=False)
-    ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "set by the test"}
-    lab.host.patch(f"{NODES}/{name}/status", {"status": {"conditions": [ready]}})
+    _set_ready(lab, name)
     return name
+
+
+def _set_ready(lab: Lab, node: str) -> None:
+    ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "set by the test"}
+    lab.host.patch(f"{NODES}/{node}/status", {"status": {"conditions": [ready]}})
 
 
 def _pod(namespace: str, name: str, **spec: object) -> Object:

@@ -114,7 +114,9 @@ def test_a_neighbour_is_served_while_all_works_of_another_wait_for_a_silent_webh
     namespace = lab.namespace()
     declare(widgets, silent, timeout_s=30)
     lab.serve(one, other)
-    create_works(lab, one, *(widgets.widget(namespace, f"w-{n}") for n in range(MANY)))
+    # As few as fill all workers: the first of them time out 30 s after they began.
+    names = [f"w-{n}" for n in range(2 * WORKERS)]
+    create_works(lab, one, *(widgets.widget(namespace, name) for name in names))
     within(BACKED_OFF_S, lambda: _at_least(silent, WORKERS // 2))
     for number in range(3):
         neighbour = lab.create_work(
@@ -125,7 +127,7 @@ def test_a_neighbour_is_served_while_all_works_of_another_wait_for_a_silent_webh
     assert health(lab, one) == []
     assert len(silent.requests) == WORKERS // 2
     silent.may_answer.set()
-    within(BACKED_OFF_S, lambda: _all(health(lab, one), "Healthy"))
+    within(BACKED_OFF_S, lambda: _all(health(lab, one), "Healthy", len(names)))
 
 
 def test_a_neighbour_is_served_while_the_host_is_slow_with_all_writes_of_another(
@@ -190,8 +192,9 @@ def test_works_of_an_unknown_kind_ask_for_it_together_and_heal_when_it_is_served
         ),
     )
     within(BACKED_OFF_S, lambda: _all(_applied(lab, group), "False"))
-    # Each asked for the kind on host and hub, in two requests each, at each of its retries.
-    assert _gets(endpoints) - before < MANY, _gets(endpoints) - before
+    # Each asked for the kind on host and hub, in two requests each, at each of its retries. Works
+    # of other stories have some requests, too.
+    assert _gets(endpoints) - before < 2 * MANY, _gets(endpoints) - before
     try:
         lab.host.create(objects.custom_definition(api_group))
         within(BACKED_OFF_S, lambda: _all(_applied(lab, group), "True"))
@@ -222,5 +225,5 @@ def _at_least(server: WebhookServer, count: int) -> None:
     assert len(server.requests) >= count
 
 
-def _all(found: list[str], wanted: str) -> None:
-    assert found.count(wanted) == MANY, {each: found.count(each) for each in set(found)}
+def _all(found: list[str], wanted: str, count: int = MANY) -> None:
+    assert found.count(wanted) == count, {each: found.count(each) for each in set(found)}

@@ -11,7 +11,7 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.api import Object, collection
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import THROUGH_HUB_S, within
+from e2e.lab.wait import BACKED_OFF_S, THROUGH_HUB_S, within
 from e2e.lab.works import condition
 
 CLUSTER_LABEL = "virtualcluster.kubeedge.io/cluster"
@@ -91,7 +91,7 @@ def test_the_sum_over_namespaces_never_exceeds_the_quota(lab: Lab) -> None:
     with Meter(lab, group).running() as meter:
         for template in templates:  # 15 pods are wanted, 6 may be
             lab.propagate([template], group)
-        within(THROUGH_HUB_S, _has_pods, lab, group, 6)
+        within(BACKED_OFF_S, _has_pods, lab, group, 6)
         time.sleep(3)
         # Which one has most depends on which the hub sent first.
         full = max(templates, key=lambda template: len(_pods(lab, template, group)))
@@ -99,7 +99,7 @@ def test_the_sum_over_namespaces_never_exceeds_the_quota(lab: Lab) -> None:
         lab.hub.patch(_path(full), {"spec": {"replicas": 0}})
         others = [template for template in templates if template is not full]
         # What one namespace gives up moves to those that want it.
-        within(THROUGH_HUB_S, _share_six, lab, group, others)
+        within(BACKED_OFF_S, _share_six, lab, group, others)
     assert meter.looks > 20
     assert meter.most_enforced == 6, f"the shares added up to {meter.most_enforced}"
     pods, forgotten = meter.most_pods, meter.forgotten
@@ -142,10 +142,9 @@ def test_a_quota_of_karmada_beside_ours_stops_nothing(lab: Lab) -> None:
         path = f"{collection('v1', 'ResourceQuota', group.host_namespace(namespace))}/shared"
         within(THROUGH_HUB_S, lab.host.get, path)
     lab.propagate([objects.deployment(first, replicas=3)], group)
-    within(THROUGH_HUB_S, _has_pods, lab, group, 3)
+    within(BACKED_OFF_S, _has_pods, lab, group, 3)
     within(THROUGH_HUB_S, _adds_up, lab, group, 4)
-    divided = condition(lab.cluster(group.name), "QuotaDivided")
-    assert divided["status"] == "True", divided
+    within(THROUGH_HUB_S, _is_divided, lab, group)
 
 
 def test_replicas_are_divided_by_what_each_branch_may_use(lab: Lab) -> None:
@@ -174,8 +173,13 @@ def test_replicas_are_divided_by_what_each_branch_may_use(lab: Lab) -> None:
 
         share = within(THROUGH_HUB_S, shares)[small.name]
         assert 0 < share <= 2, "without its quota the small one would get half"
-        within(THROUGH_HUB_S, _has_pods, lab, small, share)
+        within(BACKED_OFF_S, _has_pods, lab, small, share)
     assert meter.most_pods == share
+
+
+def _is_divided(lab: Lab, group: Group) -> None:
+    divided = condition(lab.cluster(group.name), "QuotaDivided")
+    assert divided["status"] == "True", divided
 
 
 def pods_of(lab: Lab, group: Group) -> int:

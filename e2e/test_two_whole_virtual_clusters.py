@@ -146,7 +146,20 @@ def _everything_of(lab: Lab, branch: Branch, group: Group) -> Everything:
         return labels.get(CLUSTER_LABEL) == group.name or shared
 
     found = chosen(lab.host, wants)
-    return {path: _without_owners(obj) for path, obj in found.items()}
+    return {path: _without_what_others_move(path, obj) for path, obj in found.items()}
+
+
+def _without_what_others_move(path: str, obj: Object) -> Object:
+    """Leave out the owners of what is shared, and what autoscalers tell of metrics of the host.
+
+    These come and go with another story.
+    """
+    if "/horizontalpodautoscalers/" not in path:
+        return _without_owners(obj)
+    rest = {key: value for key, value in obj.items() if key != "status"}
+    moved_by_it = ("resourceVersion", "managedFields")
+    rest["metadata"] = {k: v for k, v in obj["metadata"].items() if k not in moved_by_it}
+    return rest
 
 
 def _without_owners(obj: Object) -> Object:

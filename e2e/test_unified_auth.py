@@ -26,8 +26,6 @@ def test_impersonator_of_the_hub_is_stored_and_bound_to_no_one(lab: Lab) -> None
         for work in within(THROUGH_HUB_S, _impersonator_works, lab, group, path_of(role)):
             (owner,) = work["metadata"]["ownerReferences"]
             assert owner["kind"] == "Cluster"
-            applied = condition(work, "Applied")
-            assert (applied["status"], applied["reason"]) == ("True", "AppliedSuccessful")
         _assert_nothing_on_the_host(lab)
         _assert_stored_unbound(lab, group)
         binding = _binding_to(NAME, lab.namespace())
@@ -72,7 +70,8 @@ def _impersonator_works(lab: Lab, group: Group, role: str) -> list[Object]:
     works = [work for work in lab.works(group) if work["metadata"]["name"].startswith(NAME)]
     assert len(works) == 2, [work["metadata"]["name"] for work in works]
     for work in works:
-        condition(work, "Applied")
+        applied = condition(work, "Applied")
+        assert (applied["status"], applied["reason"]) == ("True", "AppliedSuccessful")
     return works
 
 

@@ -9,7 +9,7 @@ from typing import ParamSpec
 
 from e2e.lab.api import Api, ApiError, Object
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import eventually
+from e2e.lab.wait import STARTED_S, within
 from e2e.lab.works import condition
 
 P = ParamSpec("P")
@@ -122,7 +122,7 @@ def by_work(scene: Scene, *manifests: Object) -> str:
     def look() -> Object:
         return condition(scene.lab.hub.get(work), "Applied")
 
-    applied = eventually(look)
+    applied = within(STARTED_S, look)
     if applied["status"] == "True":
         return "applied"
     codes = _CODE.findall(applied["message"])

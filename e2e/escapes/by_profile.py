@@ -244,7 +244,7 @@ def _names_of_the_host(scene: Scene) -> str:
     manifests = []
     for spec in (
         {"type": "LoadBalancer", "loadBalancerClass": "example.com/theirs"},
-        {"type": "NodePort", "ports": [{"port": 80, "nodePort": 31987}]},
+        {"type": "NodePort", "ports": [{"port": 80, "nodePort": 30070}]},
     ):
         service = objects.service(scene.namespace, f"of-host-{uuid.uuid4().hex[:4]}")
         service["spec"] |= spec

@@ -7,12 +7,12 @@ from e2e.escapes.attempt import POD_CIDR, Scene, answer
 from e2e.escapes.by_hand import ALLOWED
 from e2e.escapes.by_profile import OPENED, extensions, scene_definition, widgets
 from e2e.lab import accounts
-from e2e.lab.api import Api, collection
+from e2e.lab.api import Api, Object, collection, path_of
 from e2e.lab.gateway import Gateway, Way
 from e2e.lab.lab import Group, Lab
 from e2e.lab.node_groups import serve_node_groups
 from e2e.lab.operated_site import kubeconfig_of
-from e2e.lab.wait import STARTED_S, within
+from e2e.lab.wait import GONE_S, STARTED_S, within
 from e2e.lab.works import condition
 
 
@@ -28,16 +28,7 @@ def served(lab: Lab, tenancy: str) -> Iterator[Scene]:
     definition = scene_definition(tenancy)
     serve_node_groups(lab.host)
     for each in (definition, *extensions()):
-        answer(str, lab.host.create, each)
-    names = definition["spec"]["names"]
-    group = definition["spec"]["group"]
-    within(STARTED_S, lab.host.get, collection(f"{group}/v1", names["kind"], "default"))
-    for each in extensions():
-        spec = each["spec"]
-        version = spec["versions"][0]["name"]
-        within(
-            STARTED_S, lab.host.get, f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
-        )
+        within(GONE_S, _is_served, lab, each)
     shared = f"apiextensions.k8s.io/CustomResourceDefinition/{widgets(lab)['metadata']['name']}"
     named = f"storage.k8s.io/StorageClass/{lab.id}-secret"
     gateway = Gateway(lab, Way(lab.directory, by_proxy=False))
@@ -70,6 +61,15 @@ def served(lab: Lab, tenancy: str) -> Iterator[Scene]:
         yield Scene(lab, mine, theirs, home, tenant, operator, tenancy)
     finally:
         gateway.stop()
+
+
+def _is_served(lab: Lab, definition: Object) -> None:
+    """Have the host serve a kind; another process may just be deleting its definition."""
+    answer(str, lab.host.create, definition)
+    assert "deletionTimestamp" not in lab.host.get(path_of(definition))["metadata"]
+    spec = definition["spec"]
+    version = spec["versions"][0]["name"]
+    lab.host.get(f"/apis/{spec['group']}/{version}/{spec['names']['plural']}")
 
 
 def _has_its_share(lab: Lab, home: str) -> None:

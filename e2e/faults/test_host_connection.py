@@ -13,7 +13,7 @@ from e2e.lab.tiers import rows
 from e2e.lab.wait import within
 
 FAULT_S = 15.0
-RECOVERS_S = 90.0
+RECOVERS_S = 180.0
 FAULTS: dict[str, Callable[[Proxy], None]] = {
     "refuse": Proxy.cut,
     "reset": Proxy.reset,

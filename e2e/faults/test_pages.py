@@ -48,7 +48,7 @@ REPAIRED_S = 30.0
 TAKEOVER_S = 4.0 + 25.0
 """From the last renewal of the leader: the duration of its Lease, and less than what first lists of
 a hub that lists may take (LISTS_S)."""
-RECOVERS_S = 90.0
+RECOVERS_S = 180.0
 
 
 class Served:

@@ -13,7 +13,7 @@ from e2e.lab.wait import within
 from e2e.lab.works import condition
 
 BEGINS, ENDS = "Waiting for API server", "API server answers again"
-RECOVERS_S = 90.0
+RECOVERS_S = 180.0
 REPAIRED_S = 30.0
 LEASES = collection("coordination.k8s.io/v1", "Lease", "karmada-cluster")
 

@@ -250,7 +250,8 @@ class LoneGateway:
 
     def audit(self) -> list[Any]:
         """The lines of the audit."""
-        return [json.loads(line) for line in self.log().splitlines() if line.startswith("{")]
+        whole_lines = self.log().rpartition("\n")[0].splitlines()
+        return [json.loads(line) for line in whole_lines if line.startswith("{")]
 
     # --- clients --------------------------------------------------------------------------
 
