@@ -5,7 +5,7 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.api import Object, collection, path_of
 from e2e.lab.lab import FAST, QUICK_LEASE, Group, Lab
-from e2e.lab.wait import STARTED_S, wait_until_deleted, within
+from e2e.lab.wait import STARTED_S, settled, wait_until_deleted, within
 from e2e.lab.works import condition
 
 CONFIG_MAPS = 120
@@ -84,15 +84,14 @@ def test_objects_that_are_right_are_not_written_again_by_a_restart(lab: Lab) -> 
     lab.wait_status(templates[0], availableReplicas=2)
     for template in templates:
         lab.wait_fully_applied(template)
-    before = [_version(lab.on_host(template, group)) for template in templates]
-    works = {w["metadata"]["name"]: _version(w) for w in _works_of(lab, group, namespace)}
+    before, works = settled(_all_versions, lab, group, templates)
     agent.restart()
     marker = objects.config_map(namespace, "marker")
     lab.propagate([marker], group)
     lab.wait_fully_applied(marker)
-    assert [_version(lab.on_host(template, group)) for template in templates] == before
-    after = {w["metadata"]["name"]: _version(w) for w in _works_of(lab, group, namespace)}
-    assert works.items() <= after.items()
+    after, works_after = _all_versions(lab, group, templates)
+    assert after == before
+    assert works.items() <= works_after.items()
 
 
 def _config_maps(lab: Lab, namespace: str) -> list[Object]:
@@ -136,6 +135,15 @@ def _works_of(lab: Lab, group: Group, namespace: str) -> list[Object]:
         for work in lab.works(group)
         if work["spec"]["workload"]["manifests"][0]["metadata"].get("namespace") == namespace
     ]
+
+
+def _all_versions(
+    lab: Lab, group: Group, templates: list[Object]
+) -> tuple[list[str], dict[str, str]]:
+    """Return the versions of host objects, and of the Works of their namespace by name."""
+    works = _works_of(lab, group, templates[0]["metadata"]["namespace"])
+    on_host = [_version(lab.on_host(template, group)) for template in templates]
+    return on_host, {work["metadata"]["name"]: _version(work) for work in works}
 
 
 def _version(obj: Object) -> str:

@@ -3,7 +3,7 @@
 from e2e.lab import objects
 from e2e.lab.api import collection, path_of
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import PERIODIC_S, within
+from e2e.lab.wait import PERIODIC_S, settled, within
 
 KINDS = (("apps/v1", "Deployment"), ("apps/v1", "ReplicaSet"), ("v1", "Pod"), ("v1", "ConfigMap"))
 
@@ -19,7 +19,7 @@ def test_a_cluster_taken_out_of_the_settings_keeps_all_it_has_and_the_others_go_
     lab.wait_status(templates[0], availableReplicas=4)
     for template in templates:
         lab.wait_fully_applied(template)
-    before = {group.name: _versions(lab, group, name) for group in (kept, removed)}
+    before = settled(_versions_by_cluster, lab, (kept, removed), name)
 
     agent.terminate()
     agent.settings["virtualClusters"] = [kept.settings()]
@@ -30,7 +30,7 @@ def test_a_cluster_taken_out_of_the_settings_keeps_all_it_has_and_the_others_go_
     lab.hub.patch(path_of(marker), {"data": {"key": "2"}})
     lab.wait_data(marker, kept, key="2")
 
-    after = {group.name: _versions(lab, group, name) for group in (kept, removed)}
+    after = _versions_by_cluster(lab, (kept, removed), name)
     assert after[removed.name] == before[removed.name]
     assert before[kept.name].items() <= after[kept.name].items()
     lab.wait_ready(kept.name)
@@ -57,6 +57,12 @@ def test_a_cluster_put_back_into_the_settings_is_served_again(lab: Lab) -> None:
     agent.start()
     lab.wait_data(template, removed, key="new")
     assert lab.on_host(template, removed)["metadata"]["uid"] == uid
+
+
+def _versions_by_cluster(
+    lab: Lab, groups: tuple[Group, ...], namespace: str
+) -> dict[str, dict[str, tuple[str, str]]]:
+    return {group.name: _versions(lab, group, namespace) for group in groups}
 
 
 def _versions(lab: Lab, group: Group, namespace: str) -> dict[str, tuple[str, str]]:

@@ -30,6 +30,7 @@ PERIODIC_S = 60.0
 """An agent checks settings, node groups, rights, policies and discovery every 10 to 30 s."""
 REAL_S = 180.0
 """On kind: real kubelets start real containers, and Leases of 15 s run out."""
+SETTLED_S = 3.0
 POLL_S = 0.1
 _NOT_YET = (
     *(AssertionError, ApiError, urllib3.exceptions.HTTPError),
@@ -68,6 +69,22 @@ def within(timeout_s: float, look: Callable[P, T], *args: P.args, **named: P.kwa
                 slow.append(f"{took_s:.0f} of {timeout_s:.0f} s for {_name(look)}")
             return result
         time.sleep(POLL_S)
+
+
+def settled(look: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+    """Return what `look` returns once that was the same for SETTLED_S.
+
+    Pods, statuses and what controllers write of them arrive after each other, on both sides.
+    """
+    __tracebackhide__ = True
+
+    def same() -> T:
+        before = look(*args, **named)
+        time.sleep(SETTLED_S)
+        assert look(*args, **named) == before, "it still changes"
+        return before
+
+    return within(THROUGH_HUB_S, same)
 
 
 def wait_until_deleted(api: Api, path: str) -> None:
