@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -319,7 +320,9 @@ def _logged(agent: Agent, text: str) -> datetime:
 
 def _is_busy() -> bool:
     """Whether processes wait for this machine: what takes them long says nothing then."""
-    return os.getloadavg()[0] > (os.cpu_count() or 1)
+    pressure = Path("/proc/pressure/cpu")
+    waits = pressure.read_text().partition("avg10=")[2].split()[0] if pressure.exists() else "0"
+    return float(waits) > 10 or os.getloadavg()[0] > (os.cpu_count() or 1)
 
 
 def _says(agent: Agent, text: str) -> None:
