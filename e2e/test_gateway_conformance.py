@@ -5,6 +5,7 @@ reason; an entry that no case needs any more fails, too.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,7 +73,11 @@ def test_answers_are_those_of_a_plain_server(world: World) -> None:
     compared = Comparison("http")
     for obj in tenant_objects("shop"):
         for case, request in cases_of(obj):
-            compared.add(obj["kind"], case, differences(*world.both(request)))
+            found = differences(*world.both(request))
+            if found and case == "watch-list":  # a busy server may not be that quick
+                longer = request.path.replace("timeoutSeconds=1", "timeoutSeconds=15")
+                found = differences(*world.both(replace(request, path=longer)))
+            compared.add(obj["kind"], case, found)
     compared.check()
     assert compared.cases >= 120
     assert len(compared.kinds) >= 15

@@ -140,7 +140,11 @@ def test_no_query_brings_what_is_of_others(hunt: Hunt, query: str) -> None:
 
 
 def test_no_page_and_no_token_names_others(hunt: Hunt) -> None:
-    for path in ("/api/v1/configmaps", "/api/v1/namespaces/shop/configmaps", "/api/v1/pods"):
+    for path, least in (
+        ("/api/v1/configmaps", 2),
+        ("/api/v1/namespaces/shop/configmaps", 1),
+        ("/api/v1/pods", 2),
+    ):
         token, pages = "", 0
         while True:
             query = f"?limit=1&continue={token}" if token else "?limit=1"
@@ -149,7 +153,7 @@ def test_no_page_and_no_token_names_others(hunt: Hunt) -> None:
             token = answer["metadata"].get("continue", "")
             if not token:
                 break
-        assert pages >= 1, path
+        assert pages >= least, path
     assert hunt.tokens
 
 

@@ -100,7 +100,7 @@ def differing(first: Any, second: Any) -> dict[str, tuple[Any, Any]]:
 
 def _read(content: bytes) -> Any:
     lines = content.splitlines()
-    if len(lines) > 1:  # of a watch
+    if len(lines) != 1:  # of a watch
         events = [json.loads(line) for line in lines]
         return {"events": [each for each in events if each["type"] != "BOOKMARK"]}
     answer = json.loads(content)
