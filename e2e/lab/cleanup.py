@@ -14,8 +14,8 @@ POLICIES = [
     for kind in ("Binding", "")
 ]
 """What `join` installed; claimed namespaces are protected while it is there."""
-UNPROTECTED_S = 10.0
-"""A server goes by a policy for about a second after it was deleted."""
+UNPROTECTED_S = 60.0
+"""A server goes by a policy for about a second after it was deleted, a busy one for longer."""
 GONE_S = 180.0
 """The hub looks at a Cluster that goes every 10 s, and has several things to wait for."""
 _NOT_READY = {
