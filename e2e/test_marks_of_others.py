@@ -7,7 +7,7 @@ from e2e.lab.lab import FAST, Lab
 from e2e.lab.wait import eventually
 
 DOMAIN = "virtualcluster.kubeedge.io"
-PATCHES = 400
+PATCHES = 200
 """Many more than other stories add Works meanwhile: each of their namespaces is one here, too."""
 
 
