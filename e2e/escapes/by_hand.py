@@ -335,7 +335,7 @@ def _by_admin(scene: Scene, manifest: Object) -> str:
 
     def look() -> str:
         scene.lab.agents[0].join()  # roles of tenants are the host's: others have another profile
-        eventually(tenant.get, path_of(manifest).rpartition("/")[0])
+        tenant.get(path_of(manifest).rpartition("/")[0])
         outcome = answer(refused_by_rbac, tenant.create, manifest)
         assert outcome == expected, outcome
         return outcome
