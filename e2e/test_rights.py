@@ -559,7 +559,7 @@ def test_rights_allow_what_is_needed_and_no_more(lab: Lab, side: str) -> None:
     api = Api(kubeconfig)
 
     def look() -> None:
-        """Ask everything; API servers know new roles a moment later."""
+        """Ask everything; API servers see new roles a moment later."""
         wrong = [
             f"{verb} {ask}: {'refused' if ask.allowed else 'allowed'}"
             for ask, verb in _each(table)

@@ -184,7 +184,7 @@ def test_tenant_cannot_change_who_is_bound(joined: tuple[Lab, Group, Api]) -> No
     path = f"/apis/{RBAC}/v1/namespaces/{space}/rolebindings"
     within(PERIODIC_S, lambda: lab.host.get(f"{path}/vc:admin"))
     tenant = _impersonating(lab, group)
-    within(PERIODIC_S, tenant.list, path)  # the host knows of its binding a moment later
+    within(PERIODIC_S, tenant.list, path)  # the host sees its binding a moment later
     for name in ("vc:admin", "vc:gateway"):
         with pytest.raises(ApiError, match="belongs to karmada-vc-agent"):
             tenant.delete(f"{path}/{name}")

@@ -150,7 +150,7 @@ def _everything_of(lab: Lab, branch: Branch, group: Group) -> Everything:
 
 
 def _without_what_others_move(path: str, obj: Object) -> Object:
-    """Leave out the owners of what is shared, and what autoscalers tell of metrics of the host.
+    """Leave out the owners of what is shared, and what autoscalers report of metrics of the host.
 
     These come and go with another story.
     """

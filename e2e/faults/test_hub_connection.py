@@ -99,7 +99,7 @@ def test_each_work_is_reported_once_after_a_cut(lab: Lab, hub_wire: Proxy) -> No
 
 
 def _statuses(writes: AgentWrites) -> list[str]:
-    """Return the writes of the status; the audit tells of one behind its response."""
+    """Return the writes of the status; the audit reports it behind its response."""
     told = [line for line in writes.told() if line.endswith("/settings/status")]
     assert told
     return told
