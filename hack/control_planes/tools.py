@@ -35,7 +35,7 @@ class ToolModule:
 
     packages: program -> Go package. version_of: the module whose version is linked in.
     version_packages: Go packages with gitVersion and its companions. modfile: another go.mod in
-    its directory, for the same program with other versions of its libraries.
+    its directory, for the same program with other versions of its libraries. tags: of the build.
     """
 
     name: str
@@ -43,6 +43,7 @@ class ToolModule:
     version_of: str = ""
     version_packages: tuple[str, ...] = field(default=())
     modfile: str = "go.mod"
+    tags: str = ""
 
     @property
     def directory(self) -> Path:
@@ -122,6 +123,12 @@ METRICS_SERVER = ToolModule(
     "metrics-server", {"metrics-server": "sigs.k8s.io/metrics-server/cmd/metrics-server"}
 )
 """What real kubelets are asked by for the use of nodes and pods; built where there are some."""
+PROMETHEUS = ToolModule(
+    "prometheus",
+    {"promtool": "github.com/prometheus/prometheus/cmd/promtool"},
+    tags="remove_all_sd",  # service discovery has most of its libraries
+)
+"""What checks and tests alerts; built only where that is done."""
 
 
 def _admission(minor: str, modfile: str = "") -> ToolModule:
@@ -245,7 +252,7 @@ def cache_directory(module: ToolModule) -> Path:
     """Return the directory of the cache that holds the programs of a tool module."""
     go_mod = module.go_mod.read_text()
     sources = [module.go_sum, *sorted(module.directory.glob("*.go"))]
-    sums = "".join(source.read_text() for source in sources)
+    sums = "".join(source.read_text() for source in sources) + module.tags
     key = cache_key(go_mod, sums, linker_flags(module, go_mod))
     return cache_root() / "tools" / f"{module.name}-{key}"
 
@@ -360,6 +367,7 @@ def _build_program(
         "build",
         *BUILD_FLAGS,
         f"-modfile={module.modfile}",
+        f"-tags={module.tags}",
         "-ldflags",
         flags,
         "-o",
