@@ -78,9 +78,12 @@ def test_tuned_fields_stay_and_required_ones_are_restored(lab: Lab) -> None:
         f'    .spec.template.spec.{field}: "default" -> "{lab.id}"'
         for field in ("serviceAccountName", "serviceAccount")
     )
-    assert lines[0] == f"host: change Deployment {joining.agent.namespace}/{lab.id}"
+    assert lines[:2] == [
+        f"host: image {image} stays; --image sets another",
+        f"host: change Deployment {joining.agent.namespace}/{lab.id}",
+    ]
     assert lines[-1] == "Joined"
-    assert {account} <= set(lines[1:-1]) <= {account, old_name}
+    assert {account} <= set(lines[2:-1]) <= {account, old_name}
     found = lab.host.get(path)["spec"]
     (container,) = found["template"]["spec"]["containers"]
     assert (found["replicas"], container["image"]) == (3, image)

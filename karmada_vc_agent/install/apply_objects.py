@@ -1,7 +1,7 @@
 """Apply objects, report what changes, and write objects as YAML."""
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import yaml
@@ -108,11 +108,11 @@ def _has_name(item: Any) -> bool:
 
 
 MANAGER = "karmada-vc-agent-join"
-_CONTAINERS = tuple(
-    f'.spec.template.spec.containers[name="{name}"]' for name in ("agent", "gateway")
+_TUNED = (
+    ".spec.replicas",
+    '.spec.template.spec.containers[name="agent"].resources.',
+    '.spec.template.spec.containers[name="gateway"].resources.',
 )
-IMAGE_FIELDS = tuple(f"{container}.image" for container in _CONTAINERS)
-_RESOURCES = tuple(f"{container}.resources." for container in _CONTAINERS)
 _WIDTH = 100
 
 
@@ -123,23 +123,19 @@ def path_of(obj: Object) -> str:
     return Resource(key.gvk, plural, bool(key.namespace)).path(key.namespace, key.name)
 
 
-async def apply_all(
-    client: ApiClient, objects: Iterable[Object], changes: Changes, forced: Collection[str] = ()
-) -> None:
+async def apply_all(client: ApiClient, objects: Iterable[Object], changes: Changes) -> None:
     """Create or change objects, in the given order, so that they have the fields of these.
 
     Server-side apply: fields that are not named stay as they are, and so does what other writers
-    set of replicas, image and resources of the agent, but for the fields of `forced`. All
-    differences are reported before the first write. Raises KubeError, CommandError.
+    set of replicas and resources of the agent. All differences are reported before the first
+    write. Raises KubeError, CommandError.
     """
-    planned = [body for obj in objects if (body := await _plan(client, obj, changes, forced))]
+    planned = [body for obj in objects if (body := await _plan(client, obj, changes))]
     for body in () if changes.is_dry else planned:
         await client.server_side_apply(path_of(body), body, MANAGER, is_forced=True)
 
 
-async def _plan(
-    client: ApiClient, desired: Object, changes: Changes, forced: Collection[str]
-) -> Object | None:
+async def _plan(client: ApiClient, desired: Object, changes: Changes) -> Object | None:
     """Report what an object lacks; return what to apply, None if all is there already."""
     path, name, body = path_of(desired), key_of(desired), desired
     live = await client.find(path)
@@ -151,20 +147,18 @@ async def _plan(
     try:
         answer = await client.server_side_apply(path, body, MANAGER, is_dry=True)
     except ConflictError as conflict:
-        body = without_fields(desired, _tuned(conflict, forced))
+        body = without_fields(desired, _tuned(conflict))
         answer = await client.server_side_apply(path, body, MANAGER, is_dry=True, is_forced=True)
     if details := differences(live, answer):
         changes.report(f"{client.name}: change {name}", details)
     return body if details else None
 
 
-def _tuned(conflict: ConflictError, forced: Collection[str]) -> frozenset[str]:
+def _tuned(conflict: ConflictError) -> frozenset[str]:
     return frozenset(
         field
         for field, message in conflict.fields
-        if field not in forced
-        and f'"{MANAGER}"' not in message
-        and (field in (".spec.replicas", *IMAGE_FIELDS) or field.startswith(_RESOURCES))
+        if f'"{MANAGER}"' not in message and field.startswith(_TUNED)
     )
 
 

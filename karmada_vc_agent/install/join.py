@@ -1,6 +1,7 @@
 """`karmada-vc-agent join`: its options, and how it runs."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import fields, replace
@@ -30,7 +31,7 @@ from karmada_vc_agent.config.loading import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import HUB_ROLES
 from karmada_vc_agent.install import join_hub, leave_steps, served
-from karmada_vc_agent.install.apply_objects import IMAGE_FIELDS, Changes, apply_all, manifest_text
+from karmada_vc_agent.install.apply_objects import Changes, apply_all, manifest_text
 from karmada_vc_agent.install.host_rights import (
     HostRights,
     check_profile,
@@ -50,6 +51,7 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import ServedApis, server_version
 from karmada_vc_agent.kube.kubeconfig import find_credentials, is_http_url
 from karmada_vc_agent.model import versions
+from karmada_vc_agent.model.objects import text_at
 
 _PRIVATE = 0o600
 """host.yaml and hub.kubeconfig hold the agent's private key."""
@@ -202,8 +204,8 @@ async def _install(
         kubeconfig = await join_hub.agent_kubeconfig(plan, hub, installed, changes)
         install = replace(install, kubeconfig=kubeconfig)
     await grant_on_host(host, rights, served, changes)
-    forced = IMAGE_FIELDS if plan.sets_image else ()
-    await apply_all(host, workload_objects(install), changes, forced)
+    install = replace(install, image=await _image(plan, host))
+    await apply_all(host, workload_objects(install), changes)
     if changes.is_dry:
         return
     agent, clusters = plan.access.agent, plan.access.clusters
@@ -211,6 +213,17 @@ async def _install(
         changes.report(f"host: the agent registers {name} again at its next start")
 
 
+async def _image(plan: JoinPlan, host: ApiClient) -> str:
+    """Return the image that runs, unless one is given, or that is the default of a version."""
+    path = f"/apis/apps/v1/namespaces/{plan.namespace}/deployments/{plan.access.agent}"
+    live = text_at(await host.find(path), "spec", "template", "spec", "containers", 0, "image")
+    if plan.sets_image or live in ("", plan.image) or _DEFAULT.fullmatch(live):
+        return plan.image
+    plan.say(f"host: image {live} stays; --image sets another")
+    return live
+
+
+_DEFAULT = re.compile(r"karmada-vc-agent:\d+\.\d+\.\d+\S*")
 IMAGE = f"karmada-vc-agent:{versions.OWN}"
 
 
@@ -254,7 +267,7 @@ def plan_of(options: dict[str, Any]) -> JoinPlan:
         "access": access,
         "namespace": namespace,
         "config": with_profile_defaults(config or AgentConfig(agent_name=agent), namespace),
-        "settings": file.read_text() if file else "",
+        "settings": options.get("settings") or (file.read_text() if file else ""),
         "image": options["image"] or IMAGE,
         "sets_image": bool(options["image"]),
         "sides": (options["only"],) if options["only"] else ("hub", "host"),

@@ -295,7 +295,7 @@ HUB, HOST = "hub", "host"
 class JoinPlan:
     """All input of a `join`, which applies the manifests, or writes or prints them.
 
-    settings: content of the settings file. sets_image: replace the image that another writer set.
+    settings: content of the settings file. sets_image: replace the one that was set.
     karmada_server: URL of the hub as the agent reaches it, "" = the one in the kubeconfig or
     cluster-info. directory: of the files to write; None = print, unless it applies.
     """

@@ -4,7 +4,7 @@ import pytest
 
 from karmada_vc_agent.access.agent_objects import HostInstall, workload_objects
 from karmada_vc_agent.commands.shared import CommandError
-from karmada_vc_agent.install.apply_objects import IMAGE_FIELDS, MANAGER, Changes, apply_all
+from karmada_vc_agent.install.apply_objects import MANAGER, Changes, apply_all
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.objects import Object
 from tests.fakes import objects
@@ -13,6 +13,7 @@ from tests.fakes.api_server import FakeApiServer
 PATH = "/api/v1/namespaces/agents/configmaps/agent"
 DEPLOYMENT = "/apis/apps/v1/namespaces/agents/deployments/agent"
 CONTAINER = '.spec.template.spec.containers[name="agent"]'
+IMAGE = f"{CONTAINER}.image"
 LIMIT = f"{CONTAINER}.resources.limits.memory"
 
 
@@ -35,9 +36,9 @@ class Applier:
     def __init__(self, client: ApiClient) -> None:
         self._client = client
 
-    async def apply(self, *objects: Object, forced: tuple[str, ...] = (), dry: bool = False) -> str:
+    async def apply(self, *objects: Object, dry: bool = False) -> str:
         lines: list[str] = []
-        await apply_all(self._client, objects, Changes(lines.append, is_dry=dry), forced)
+        await apply_all(self._client, objects, Changes(lines.append, is_dry=dry))
         return "\n".join(lines)
 
 
@@ -106,7 +107,6 @@ async def test_object_that_is_being_deleted_is_left_to_end(
     [
         (".spec.replicas", {"replicas": 5}),
         (LIMIT, {"limits": {"memory": "1Gi"}}),
-        (f"{CONTAINER}.image", {"image": "mirror.example/agent:1"}),
     ],
 )
 async def test_tuned_fields_stay(
@@ -132,22 +132,20 @@ async def test_tuned_fields_stay(
     )
 
 
-async def test_requested_image_is_set(host: FakeApiServer, applier: Applier) -> None:
+async def test_image_is_set_whoever_set_it_before(host: FakeApiServer, applier: Applier) -> None:
     await applier.apply(deployment())
     _tune(host, {"image": "mirror.example/agent:1"})
-    host.set_by_another(DEPLOYMENT, IMAGE_FIELDS[0], "kubectl-set")
-    lines = await applier.apply(deployment("agent:2"), forced=(IMAGE_FIELDS[0],))
-    assert f'{IMAGE_FIELDS[0]}: "mirror.example/agent:1" -> "agent:2"' in lines
+    host.set_by_another(DEPLOYMENT, IMAGE, "kubectl-set")
+    lines = await applier.apply(deployment("agent:2"))
+    assert f'{IMAGE}: "mirror.example/agent:1" -> "agent:2"' in lines
     (container,) = host.live(DEPLOYMENT)["spec"]["template"]["spec"]["containers"]
     assert container["image"] == "agent:2"
 
 
 async def test_what_an_earlier_join_set_is_changed(host: FakeApiServer, applier: Applier) -> None:
     await applier.apply(deployment())
-    host.set_by_another(DEPLOYMENT, IMAGE_FIELDS[0], MANAGER)
-    assert f'{IMAGE_FIELDS[0]}: "agent:1" -> "agent:2"' in await applier.apply(
-        deployment("agent:2")
-    )
+    host.set_by_another(DEPLOYMENT, IMAGE, MANAGER)
+    assert f'{IMAGE}: "agent:1" -> "agent:2"' in await applier.apply(deployment("agent:2"))
 
 
 async def test_what_the_agent_needs_is_taken_back(host: FakeApiServer, applier: Applier) -> None:

@@ -195,6 +195,33 @@ async def test_joined_once_nothing_is_left_to_change(
 
 
 @pytest.mark.parametrize(
+    ("live", "given", "image"),
+    [
+        ("r.example/agent:1", "", "r.example/agent:1"),
+        ("r.example/agent:1", "r.example/agent:2", "r.example/agent:2"),
+        ("karmada-vc-agent:0.0.1", "", "agent:1"),
+        ("karmada-vc-agent:dev", "", "karmada-vc-agent:dev"),
+        ("agent:1", "", "agent:1"),
+    ],
+)
+async def test_image_stays_unless_another_is_given_or_the_version_decides(
+    ends: Ends, capsys: pytest.CaptureFixture[str], live: str, given: str, image: str
+) -> None:
+    ends.install_certificate(ELSEWHERE)
+    plan = ends.plan(ELSEWHERE, applies=True)
+    await run_join(replace(plan, image=live, sets_image=True))
+    capsys.readouterr()
+    await run_join(replace(plan, image=given or plan.image, sets_image=bool(given)))
+    stays = f"host: image {live} stays; --image sets another" in capsys.readouterr().out
+    assert stays is (image == live != plan.image)
+    deployment = await ends.host.client().get(
+        "/apis/apps/v1/namespaces/agents/deployments/branches"
+    )
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == image
+
+
+@pytest.mark.parametrize(
     ("server", "is_elsewhere", "warns"),
     [
         ("", False, True),
