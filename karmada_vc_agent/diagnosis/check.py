@@ -15,7 +15,7 @@ from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.diagnosis.documents import Document, documents_of, steps_of
 from karmada_vc_agent.features.objects.definitions import API_VERSION, DELETION_POLICIES, KIND
 from karmada_vc_agent.model.objects import Object, copy_object, dig
-from karmada_vc_agent.model.user_text import either, shown
+from karmada_vc_agent.model.user_text import counted, either, shown
 from karmada_vc_agent.runner.common import all_problems
 
 _Problem = tuple[str, str]
@@ -190,4 +190,4 @@ def check(struct: type[AgentConfig], files: tuple[str, ...]) -> None:
         errors = dict.fromkeys(str(each) for each in errors_in(documents, struct))
         if errors:
             end(EXIT_SETTINGS, "\n".join(errors))
-        click.echo(f"{len(documents)} documents are right")
+        click.echo(f"Nothing is wrong in {counted(len(documents), 'document')}")

@@ -46,6 +46,11 @@ def either(choices: Iterable[str]) -> str:
     return f"{', '.join(first)} or {last}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return `1 node` or `2 nodes`."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def did_you_mean(name: object, choices: Iterable[str]) -> str:
     """Return `; did you mean "x"?` if a choice is similar, else ""."""
 
@@ -122,7 +127,7 @@ class YamlError(ValueError):
     """A problem in a YAML text, with its line if the parser gives one."""
 
 
-def load_yaml(text: bytes) -> Any:
+def load_yaml(text: bytes | str) -> Any:
     """Return the single document of a YAML text. Raises YamlError, also for a duplicate key."""
     try:
         loader = LOADER(text)

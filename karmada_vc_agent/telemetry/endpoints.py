@@ -239,15 +239,16 @@ class _TextFormatter(logging.Formatter):
 
 class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        line = {
+        line: dict[str, str | int] = {
             "ts": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname.lower(),
             "msg": record.getMessage(),
-            **_extra(record),
         }
+        extra = _extra(record).items()  # what is no text or number may be no JSON
+        line |= {k: v if isinstance(v, str | int) else str(v) for k, v in extra} | line
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
+        return json.dumps(line)
 
 
 def _extra(record: logging.LogRecord) -> dict[str, object]:
@@ -265,6 +266,7 @@ def start_logging(level: str, log_format: str) -> None:
     stream.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [stream]
+    logging.captureWarnings(capture=True)
     root.setLevel(level.upper())
     if level != "debug":
         logging.getLogger("asyncio").setLevel(logging.ERROR)

@@ -392,6 +392,7 @@ class ExecutionController:
             conditions = [works.dispatching(suspended=False), condition]
             self.events.dispatching(whole, conditions[0])
             self.events.warned(whole, refusal.code, text)
+            self.events.sync_failed(whole, vc.name, text)
             self.statuses.report(whole, conditions, [])
         self.memory.note(work, (str(refusal.code),))
 

@@ -295,6 +295,8 @@ class WorkEvents:
         """Report on a Cluster that it, or its objects on the host, exceeds a bound."""
         text = f"{text}; the agent does not apply what exceeds the bound" if of_works else text
         self.warned(cluster, Code.BOUND_EXCEEDED, text)
+        name = cluster["metadata"]["name"]
+        self._logged.warning(text, about=f"{name} {text}", virtual_cluster=name)
 
     def warn(
         self,

@@ -3,6 +3,7 @@
 import ast
 import json
 import logging
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,11 +20,16 @@ def root() -> Iterator[None]:
     handlers, level = logger.handlers[:], logger.level
     yield
     logger.handlers[:], logger.level = handlers, level
+    logging.captureWarnings(capture=False)
     logging.getLogger("asyncio").setLevel(logging.NOTSET)
 
 
+def _lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().err.splitlines()
+
+
 def last_line(capsys: pytest.CaptureFixture[str]) -> str:
-    return capsys.readouterr().err.splitlines()[-1]
+    return _lines(capsys)[-1]
 
 
 def test_text_is_the_message_then_pairs_quoted_where_needed(
@@ -51,6 +57,28 @@ def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert (line["level"], line["msg"], line["key"]) == ("error", "Failed to reconcile", "a")
     assert "json.decoder.JSONDecodeError: " in line["exception"]
     assert line["ts"].endswith("+00:00")
+
+
+@pytest.mark.filterwarnings("default")
+def test_lines_of_libraries_are_json_whatever_they_have(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    start_logging("info", "json")
+    circle: list[object] = []
+    circle.append(circle)
+    fields = {"settings": object(), "level": 7, "number": float("nan"), "of": {1: b"\xff"}}
+    logging.getLogger("kopf.objects").warning("two\nlines %s", "\x00\ud800", extra=fields)
+    logging.getLogger("aiohttp.access").info("%s", circle, extra={"circle": circle})
+    logging.getLogger("asyncio").error("Task failed", stack_info=True)
+    warnings.warn("old", DeprecationWarning, stacklevel=1)
+    lines = [json.loads(each, parse_constant=pytest.fail) for each in _lines(capsys)]
+    assert [each["msg"] for each in lines[:3]] == [
+        "two\nlines \x00\ud800",
+        "[[...]]",
+        "Task failed",
+    ]
+    assert "DeprecationWarning: old" in lines[3]["msg"]
+    assert lines[0]["level"] == "warning"
 
 
 def test_what_is_below_the_level_is_not_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,7 +60,9 @@ def bounded(**bounds: Any) -> Any:
     return new_world(objects.virtual_cluster("branch-a", bounds=Bounds(**bounds)))
 
 
-async def test_work_over_the_bound_is_refused_reported_and_applied_once_it_fits() -> None:
+async def test_work_over_the_bound_is_refused_reported_and_applied_once_it_fits(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with bounded(works=1) as world:
         made = Bounded(world)
         seed(world, "old", config_map("old"), created=1)
@@ -81,6 +83,9 @@ async def test_work_over_the_bound_is_refused_reported_and_applied_once_it_fits(
         world.forget_requests()
         await made.reconcile("young")
         assert world.hub.requests == []  # all is said
+        lines = [vars(each) for each in caplog.records if each.msg == "Not applying all of a Work"]
+        assert [each["work"] for each in lines] == ["karmada-es-branch-a/young"]
+        assert "BoundExceeded: the virtual cluster may have 1 Works" in lines[0]["reason"]
 
         live = world.hub.live(f"{WORKS}/young")
         assert live["metadata"]["annotations"] == {"whose": "the hub's"}
