@@ -19,7 +19,7 @@ from e2e.lab.wait import STARTED_S, within
 
 DOMAIN = "virtualcluster.kubeedge.io"
 RBAC = "rbac.authorization.k8s.io/v1"
-DEPLOYMENT_MAKES_NO_POD_READY = ("is Pending", "fits on no node", "has no Pod yet")
+DEPLOYMENT_MAKES_NO_POD_READY = ("Unschedulable", "fits on no node", "no Ready Pod yet")
 """The host of stories has only edge nodes, and the agent runs beside it."""
 
 
@@ -194,7 +194,7 @@ def test_join_waits_and_says_why_no_pod_serves(lab: Lab) -> None:
     assert waited.returncode == 1
     assert "Joined" in waited.stdout.splitlines()
     assert "the agent does not serve: Pod" in waited.stderr
-    assert "is Pending" in waited.stderr
+    assert "Unschedulable" in waited.stderr
     assert "next: add a node that is no edge node" in waited.stderr
 
 

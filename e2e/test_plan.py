@@ -89,7 +89,7 @@ def test_plan_against_the_host_is_what_the_agent_then_applies(lab: Lab) -> None:
     web["spec"]["template"]["metadata"]["labels"]["more"] = "yes"
     write(file, override(namespace, web, group_a), policy, *templates)
     changed = plan_on_host(lab, file, "-o", "yaml", "-C", group_a.name)
-    assert changed.stderr.strip() == "1 virtual clusters: 2 change, 1 unchanged"
+    assert changed.stderr.strip() == "1 virtual cluster: 2 change, 1 unchanged"
     for template in templates[:2]:
         lab.hub.patch(
             path_of(template), {k: template[k] for k in ("data", "spec") if k in template}
@@ -132,7 +132,7 @@ def test_a_refusal_and_a_foreign_object_end_the_plan_with_code_1(lab: Lab) -> No
     file = write(lab.directory / "app.yaml", objects.config_map(namespace, "taken"), web)
     planned = plan_on_host(lab, file)
     assert planned.returncode == 1
-    assert planned.stderr.strip() == "1 virtual clusters: 2 refused"
+    assert planned.stderr.strip() == "1 virtual cluster: 2 refused"
     assert "refused: resource(kind=ConfigMap" in planned.stdout
     assert "already exists in the cluster" in planned.stdout
     assert "refused: NodeSelectorConflict: spec.template.spec.nodeSelector" in planned.stdout

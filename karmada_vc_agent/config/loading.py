@@ -34,11 +34,11 @@ HEADER = {"apiVersion": CONFIG_API_VERSION, "kind": "AgentConfig"}
 """The header of a file of settings."""
 
 
-def read_file(struct: type[AgentConfig], path: Path) -> dict[str, Any]:
-    """Return what the file sets, by the names in the struct. Raises ConfigError."""
+def read_file(struct: type[AgentConfig], path: Path, text: str = "") -> dict[str, Any]:
+    """Return what the file, or text, sets, by the names in the struct. Raises ConfigError."""
     source = str(path)
     try:
-        raw = user_text.load_yaml(read_small(path))
+        raw = user_text.load_yaml(text or read_small(path))
     except (OSError, user_text.YamlError) as error:
         problem = getattr(error, "strerror", None) or str(error)
         raise ConfigError(source, "", problem) from error
@@ -100,15 +100,17 @@ def load_config(
     overrides: Mapping[str, Any],
     variables: Mapping[str, str] | None = None,
     problems: Callable[[AgentConfig], checks.Problems] = checks.problems,
+    text: str = "",
 ) -> AgentConfig:
     """Read the file, lay `overrides` (flag name with underscores -> value) over it, check all.
 
     struct: the settings of this agent, with those of its features.
     variables: the environment variable of each override that is from one.
-    problems: what is checked. Raises ConfigError.
+    problems: what is checked. text: of settings in no file; path then names their place. Raises
+    ConfigError.
     """
     origins: dict[str, tuple[str, str]] = {}
-    settings = read_file(struct, path) if path else {}
+    settings = read_file(struct, path, text) if path else {}
     for setting in flags_of(struct):
         if overrides.get(setting.name) is not None:
             variable = (variables or {}).get(setting.name)

@@ -21,6 +21,10 @@ _SECRET_KEY = re.compile(
 _WHOLE = re.compile(r"\s*[\[{]|\S{200}")
 """Annotations with JSON, or encoded."""
 _SAFE_KEY = re.compile(r"names?$", re.IGNORECASE)
+_ARGUMENT = re.compile(
+    r"\A(?!--[a-z-]+(?:=(?:/[\w./-]*|true|false))?\Z)((?:--[a-z-]+=?)?).*", re.DOTALL
+)
+"""A word for a container, with the flag that stays of it: only paths and switches stay whole."""
 _SECRET_TEXT = re.compile(
     r"-----BEGIN[^-]+-----.*?(-----END[^-]+-----|\Z)"  # PEM
     r"|eyJ[\w-]{8,}(\.[\w-]+)*"  # JWT
@@ -51,9 +55,10 @@ def without_secrets(value: Any, key: str = "") -> Any:
             for field, inner in value.items()
             if field != "managedFields"
         }
-    if isinstance(value, list):  # an argument may be the value of the one before it
-        flags = (x if isinstance(x, str) and x.startswith("-") else key for x in ("", *value))
-        return [without_secrets(each, flag) for flag, each in zip(flags, value, strict=False)]
+    if isinstance(value, list):
+        if key in ("command", "args"):
+            return [_ARGUMENT.sub(rf"\1{REMOVED}", str(each)) for each in value]
+        return [without_secrets(each, key) for each in value]
     if not isinstance(value, str):
         return value
     if value and _SECRET_KEY.search(key) and not _SAFE_KEY.search(key):

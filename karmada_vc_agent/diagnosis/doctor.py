@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -32,7 +31,7 @@ from karmada_vc_agent.kube.discovery import server_version
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, UnreachableError
 from karmada_vc_agent.kube.transport import Timeouts
 from karmada_vc_agent.model import versions
-from karmada_vc_agent.model.objects import Object, dig, maps_at
+from karmada_vc_agent.model.objects import Object, dig, maps_at, text_at
 from karmada_vc_agent.model.vocabulary import AGENT_LABEL, CLUSTER_ROLES_PATH, execution_namespace
 from karmada_vc_agent.runner.hub_presence import check_apart, check_karmada
 from karmada_vc_agent.work.works import work_path
@@ -256,18 +255,18 @@ async def examine(options: dict[str, Any], join_options: tuple[str, ...]) -> lis
     host_at = kubeconfig.find_credentials(options["kubeconfig"], in_cluster_first=True)
     async with AsyncExitStack() as stack:
         host = await stack.enter_async_context(DatedClient("host", host_at, timeouts=_PATIENCE))
-        file, installed = options["config_path"], ""
+        file, settings, installed = options["config_path"], "", ""
         try:
             installed = await join_hub.installed_kubeconfig(host, namespace)
             if file is None:
                 path = f"/api/v1/namespaces/{namespace}/configmaps/{agent}"
-                settings = dig(await host.find(path), "data", "agent.yaml")
-                folder = stack.enter_context(TemporaryDirectory(prefix=f"configmap-{agent}-"))
-                file = _settings_file(folder, str(settings)) if settings else None
+                settings = text_at(await host.find(path), "data", "agent.yaml")
+                file = Path(f"ConfigMap {namespace}/{agent}") if settings else None
         except KubeError:
             if file is None:
                 raise
-        plan, hub = join.plan_of(_as_of_join(options, file, join_options)), None
+        as_of_join = _as_of_join(options, file, settings, join_options)
+        plan, hub = join.plan_of(as_of_join), None
         if given := options["karmada_kubeconfig"]:
             at_hub = kubeconfig.read_kubeconfig(Path(given), options["karmada_context"])
         elif installed:
@@ -282,12 +281,6 @@ async def examine(options: dict[str, Any], join_options: tuple[str, ...]) -> lis
         return problems
 
 
-def _settings_file(folder: str, text: str) -> Path:
-    file = Path(folder, "agent.yaml")
-    file.write_text(text)
-    return file
-
-
 _SHARED = ("agent_name", "agent_namespace", "karmada_kubeconfig", "karmada_context", "kubeconfig")
 
 
@@ -297,12 +290,12 @@ def _given(options: dict[str, Any], *more: str) -> list[str]:
 
 
 def _as_of_join(
-    options: dict[str, Any], file: Path | None, join_options: tuple[str, ...]
+    options: dict[str, Any], file: Path | None, settings: str, join_options: tuple[str, ...]
 ) -> dict[str, Any]:
     """Return the options that `join` would be run with. Raises click.UsageError."""
-    config = ["--config", str(file)] if file is not None else []
-    arguments = ["-o", "yaml", *config, *_given(options, *join_options)]
-    return join.join.make_context("doctor -- OPTIONS_OF_JOIN", arguments).params
+    arguments = ["-o", "yaml", *_given(options, *join_options)]
+    given = join.join.make_context("doctor -- OPTIONS_OF_JOIN", arguments).params
+    return given if given["config_path"] else {**given, "config_path": file, "settings": settings}
 
 
 def _join_command(options: dict[str, Any], join_options: tuple[str, ...]) -> str:

@@ -105,14 +105,19 @@ def _read(name: str) -> list[Document]:
     return _parsed(name, content)
 
 
-def kustomized(directory: str) -> list[Document]:
+def kustomized(directory: str, timeout_s: float = 60.0) -> list[Document]:
     """Return what `kubectl kustomize` makes of a directory. Raises ConfigError."""
     source = f"kustomize {directory}"
     command = ("kubectl", "kustomize", directory)
     try:
-        done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - no shell
+        done = subprocess.run(  # noqa: S603 - no shell
+            command, capture_output=True, check=False, timeout=timeout_s
+        )
     except FileNotFoundError as error:
         raise ConfigError(source, "", "kubectl is not installed; it is what -k needs") from error
+    except subprocess.TimeoutExpired as error:
+        problem = f"kubectl did not end within {timeout_s:g} s; is a remote base out of reach?"
+        raise ConfigError(source, "", problem) from error
     if done.returncode:
         raise ConfigError(source, "", one_line(done.stderr.decode(errors="replace")))
     return _parsed(source, done.stdout)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -22,6 +21,9 @@ from karmada_vc_agent.diagnosis.hub_links import Explained, conditions_of, words
 from karmada_vc_agent.diagnosis.report import Link, Report
 from karmada_vc_agent.diagnosis.servers import Server
 from karmada_vc_agent.install.host_rights import described_on_host
+from karmada_vc_agent.install.served import why_not_running
+from karmada_vc_agent.interpretation.interpreter import apply_rule
+from karmada_vc_agent.interpretation.user_hooks import INTERPRET_HEALTH
 from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.core import Node
@@ -36,7 +38,7 @@ from karmada_vc_agent.model.objects import (
     namespaced_name,
     text_at,
 )
-from karmada_vc_agent.model.user_text import listed
+from karmada_vc_agent.model.user_text import counted, listed
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, WITH_PODS, WORK_ANNOTATION
 from karmada_vc_agent.runner.common import translation_settings
@@ -88,14 +90,9 @@ async def settings_of_agent(
     text = text_at(config_map, "data", "agent.yaml")
     if not text:
         return None
-    return _settings(struct, text, {"agent_name": name, "agent_namespace": namespace})
-
-
-def _settings(struct: type[AgentConfig], text: str, given: Mapping[str, str]) -> AgentConfig | None:
-    with TemporaryDirectory() as folder, suppress(ConfigError):
-        path = Path(folder, "agent.yaml")
-        path.write_text(text)
-        return load_config(struct, path, given)
+    given = {"agent_name": name, "agent_namespace": namespace}
+    with suppress(ConfigError):
+        return load_config(struct, Path("agent.yaml"), given, text=text)
     return None
 
 
@@ -253,8 +250,11 @@ async def read_pods(host: Server, report: Report, place: OnHost, live: Object) -
         pods = [live] if key.gvk.kind == "Pod" else await _pods(host, live)
         link.facts.append(f"{ready} of {desired} ready")
         phases = Counter(text_at(pod, "status", "phase") or "Unknown" for pod in pods)
-        link.facts += [f"{count} pods {phase}" for phase, count in sorted(phases.items())]
-        reasons = [*_conditions(live), *(reason for pod in pods for reason in _reasons(pod))]
+        link.facts += [f"{counted(n, 'pod')} {phase}" for phase, n in sorted(phases.items())]
+        reasons = list(_conditions(live))
+        for pod in pods:
+            name = pod["metadata"]["name"]
+            reasons += [(f"{reason}: {message}", name) for reason, message in why_not_running(pod)]
         events = await _events(host, live, pods)
         link.facts += dict.fromkeys(text for text, _ in reasons)
         link.facts += [f"event {text}" for text in events][:SHOWN]
@@ -312,7 +312,7 @@ def _replicas(live: Object) -> tuple[int, int]:
     """Return how many pods a workload, or Pod, is to have, and how many of them are ready."""
     spec, status = live.get("spec") or {}, live.get("status") or {}
     if key_of(live).gvk.kind == "Pod":
-        return 1, status.get("phase") == "Succeeded" or _is_true(live, "Ready")
+        return 1, apply_rule(INTERPRET_HEALTH, live)
     desired = spec.get("replicas", spec.get("completions", spec.get("parallelism", 1)))
     ready = ("readyReplicas", "numberReady", "succeeded", "ready")
     counts = [status[key] for key in ready if isinstance(status.get(key), int)]
@@ -333,21 +333,6 @@ def _conditions(live: Object) -> Iterator[tuple[str, str]]:
         failing = each["type"] in ("ReplicaFailure", "Failed")
         if failing is (each["status"] == "True") and (failing or each["type"] == "Progressing"):
             yield words_of(each), ""
-
-
-def _reasons(pod: Object) -> Iterator[tuple[str, str]]:
-    """Yield why a pod does not run, with its name: its containers first."""
-    name = pod["metadata"]["name"]
-    for kind in ("initContainerStatuses", "containerStatuses"):
-        for each in maps_at(pod, "status", kind):
-            for state in ("waiting", "terminated"):
-                reason = text_at(each, "state", state, "reason")
-                if reason not in ("", "Completed", "PodInitializing", "ContainerCreating"):
-                    yield f"{reason}: {text_at(each, 'state', state, 'message')}", name
-    for each in conditions_of(pod):
-        says = each["type"] in ("PodScheduled", "Ready") and each.get("message")
-        if says and each["status"] != "True":
-            yield words_of(each), name
 
 
 async def _events(host: Server, live: Object, pods: list[Object]) -> list[str]:

@@ -12,6 +12,7 @@ import msgspec
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.lease import LEASES_PATH
 from karmada_vc_agent.cluster.rules.conditions import READY, find_condition
+from karmada_vc_agent.diagnosis.policies import Selector, difference
 from karmada_vc_agent.diagnosis.report import Link, Report
 from karmada_vc_agent.diagnosis.servers import Server, same_kind
 from karmada_vc_agent.kube.discovery import Resource
@@ -23,13 +24,11 @@ from karmada_vc_agent.model.objects import (
     annotations_of,
     dig,
     key_of,
-    labels_of,
     maps_at,
     namespaced_name,
     text_at,
 )
 from karmada_vc_agent.model.user_text import did_you_mean, listed
-from karmada_vc_agent.model.virtual_cluster import LabelSelector
 from karmada_vc_agent.work import works
 
 POLICY_API = "/apis/policy.karmada.io/v1alpha1"
@@ -119,7 +118,8 @@ async def read_template(hub: Server, report: Report, target: Explained) -> None:
 async def read_policy(hub: Server, report: Report, target: Explained, cluster: str) -> None:
     """Read which policy selects the template, or why none does. cluster: "" = all count."""
     with report.link("policy") as link:
-        marks, path = annotations_of(target.template or {}), ""
+        template, path = target.template or {}, ""
+        marks = annotations_of(template)
         if name := marks.get(vocabulary.CLUSTER_POLICY_NAME_ANNOTATION):
             path = f"{POLICY_API}/clusterpropagationpolicies/{name}"
         elif name := marks.get(vocabulary.POLICY_NAME_ANNOTATION):
@@ -127,7 +127,7 @@ async def read_policy(hub: Server, report: Report, target: Explained, cluster: s
             path = f"{POLICY_API}/namespaces/{place}/propagationpolicies/{name}"
         policy = target.policy = await hub.find(path) if path else None
         if policy is None:
-            await _without_policy(hub, target, link)
+            await _without_policy(hub, target, template, link)
             return
         link.facts.append(f"{_policy_name(policy)} selects it")
         if suspension := dig(policy, "spec", "suspension"):
@@ -139,7 +139,7 @@ async def read_policy(hub: Server, report: Report, target: Explained, cluster: s
                 link.broken("PolicyNamesNoCluster", policy=of, cluster=name, hint=hint)
 
 
-async def _without_policy(hub: Server, target: Explained, link: Link) -> None:
+async def _without_policy(hub: Server, target: Explained, template: Object, link: Link) -> None:
     binding = await hub.find(_binding_path(target))
     if required := maps_at(binding, "spec", "requiredBy"):
         by = ", ".join(text_at(each, "name") for each in required)
@@ -151,7 +151,7 @@ async def _without_policy(hub: Server, target: Explained, link: Link) -> None:
         paths.insert(0, f"{POLICY_API}/namespaces/{target.namespace}/propagationpolicies")
     policies = [policy for path in paths for policy in await hub.items(path)]
     reasons = [
-        (*_difference(selector, target), policy)
+        (*_difference(selector, template), policy)
         for policy in policies
         for selector in maps_at(policy, "spec", "resourceSelectors")
     ]
@@ -169,33 +169,11 @@ async def _without_policy(hub: Server, target: Explained, link: Link) -> None:
         link.broken("PolicyNotApplied", policy=_policy_name(policy), hint=hint)
 
 
-def _difference(selector: Object, target: Explained) -> tuple[int, str]:
-    """Return how many fields of a selector match, and which does not: "" = it selects.
-
-    As ResourceMatches of Karmada: of an empty field all match.
-    """
-    gvk, template = target.resource.gvk, target.template or {}
-    own = {
-        "kind": gvk.kind,
-        "apiVersion": text_at(template, "apiVersion") or gvk.api_version,
-        "namespace": target.namespace,
-        "name": target.name,
-    }
-    for score, (key, value) in enumerate(own.items()):
-        given = text_at(selector, key)
-        if given and given != value:
-            return score, f'selects {key} "{given}"{did_you_mean(given, [value])}'
-    labels = dig(selector, "labelSelector") if not text_at(selector, "name") else None
-    if labels and not _selects(labels, labels_of(template)):
-        return len(own), f"selects labels {json.dumps(labels)}"
-    return len(own) + 1, ""
-
-
-def _selects(selector: Any, labels: dict[str, str]) -> bool:
+def _difference(selector: Object, template: Object) -> tuple[int, str]:
     try:
-        return msgspec.convert(selector, LabelSelector).matches(labels)
-    except msgspec.ValidationError:  # an operator that is for nodes only
-        return False
+        return difference(msgspec.convert(selector, Selector), template)
+    except msgspec.ValidationError as error:  # an operator that is for nodes only
+        return 0, f"has a selector that Karmada does not evaluate: {error}"
 
 
 def _policy_name(policy: Object | None) -> str:

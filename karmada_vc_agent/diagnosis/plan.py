@@ -38,7 +38,7 @@ from karmada_vc_agent.model.objects import (
     namespaced_name,
     text_at,
 )
-from karmada_vc_agent.model.user_text import did_you_mean
+from karmada_vc_agent.model.user_text import counted, did_you_mean
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.vocabulary import (
     CONFIG_API_VERSION,
@@ -264,7 +264,7 @@ def summary_of(rows: Sequence[Row]) -> str:
     counts = Counter(row.verdict for row in rows)
     clusters = len({row.cluster for row in rows if row.cluster})
     verdicts = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
-    return f"{clusters} virtual clusters: {verdicts or 'nothing to plan'}"
+    return f"{counted(clusters, 'virtual cluster')}: {verdicts or 'nothing to plan'}"
 
 
 async def _planned(

@@ -37,7 +37,9 @@ class _PolicyFields(msgspec.Struct, frozen=True, rename="camel"):
     """Fields that are evaluated; all others are ignored."""
 
 
-class _Selector(_PolicyFields, frozen=True):
+class Selector(_PolicyFields, frozen=True):
+    """A selector of templates; of an empty field all match, and a name is enough without labels."""
+
     api_version: str
     kind: str
     namespace: str = ""
@@ -81,7 +83,7 @@ class _Rule(_PolicyFields, frozen=True):
 class PolicySpec(_PolicyFields, frozen=True):
     """The spec of a policy or of an override, whose own target and overriders are an older form."""
 
-    resource_selectors: tuple[_Selector, ...] = ()
+    resource_selectors: tuple[Selector, ...] = ()
     placement: _Placement = _Placement()
     priority: int = 0
     conflict_resolution: Literal["Abort", "Overwrite"] = "Abort"
@@ -147,16 +149,30 @@ def unread(raw: Any, kind: Any = PolicySpec, path: str = "") -> Iterator[str]:
                 yield below
 
 
-def _closeness(selector: _Selector, template: Object) -> int:
-    place, gvk = template["metadata"], gvk_of(template)
-    is_elsewhere = selector.namespace and selector.namespace != place.get("namespace")
-    if (selector.api_version, selector.kind) != (gvk.api_version, gvk.kind) or is_elsewhere:
+def difference(selector: Selector, template: Object) -> tuple[int, str]:
+    """Return how many fields of a selector match, and which does not: "" = it selects."""
+    own = template["metadata"]
+    fields = (
+        ("kind", selector.kind, template["kind"]),
+        ("apiVersion", selector.api_version, template["apiVersion"]),
+        ("namespace", selector.namespace, own.get("namespace", "")),
+        ("name", selector.name, own["name"]),
+    )
+    for score, (key, given, value) in enumerate(fields):
+        if given and given != value:
+            return score, f'selects {key} "{given}"{did_you_mean(given, [value])}'
+    labels = None if selector.name else selector.label_selector
+    for each in labels.requirements() if labels else ():
+        if not each.matches(labels_of(template)):
+            values = ", ".join(sorted(each.values))
+            return len(fields), f"selects label {each.key} {each.operator} {values}".rstrip()
+    return len(fields) + 1, ""
+
+
+def _closeness(selector: Selector, template: Object) -> int:
+    if difference(selector, template)[1]:
         return _MISMATCH
-    if selector.name:
-        return _NAME if selector.name == place["name"] else _MISMATCH
-    if selector.label_selector is None:
-        return _ALL
-    return _LABELS if selector.label_selector.matches(labels_of(template)) else _MISMATCH
+    return _NAME if selector.name else _LABELS if selector.label_selector is not None else _ALL
 
 
 def policy_of(policies: Iterable[FilePolicy], template: Object) -> FilePolicy | None:

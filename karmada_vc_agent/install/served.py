@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from karmada_vc_agent.commands import shared
 from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.install.join_hub import JoinPlan
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.model.objects import Object, dig, maps_at
+from karmada_vc_agent.model.objects import Object, dig, maps_at, text_at
 
 
 class _PodProblem(NamedTuple):
@@ -17,12 +18,14 @@ class _PodProblem(NamedTuple):
 
     text: str
     step: str
-    is_final: bool = True
+    is_final: bool = False
 
 
 WAIT_S, FINAL_AFTER_S, POLL_S = 180.0, 15.0, 1.0
 """An image that cannot be pulled once, or a node that is new, may be well a moment later."""
 NO_NODE = "add a node that is no edge node and in no group, or give --elsewhere and run it outside"
+_CRASHED = "CrashLoopBackOff"
+_STARTING = ("", "Completed", "PodInitializing", "ContainerCreating")
 PUSH = (
     "hack/image builds the image; push it to a registry that the host reaches, then join with "
     "--image REGISTRY/karmada-vc-agent:TAG"
@@ -40,26 +43,31 @@ async def pod_problem(host: ApiClient, namespace: str, agent: str) -> _PodProble
     pods = f"/api/v1/namespaces/{namespace}/pods"
     listed = (await host.get(pods, {"labelSelector": f"app={agent}"})).get("items") or ()
     problems = [each for pod in listed if (each := _problem_of(pod, namespace))]
-    nothing = _PodProblem("it has no Pod yet", f"kubectl -n {namespace} get events", is_final=False)
+    nothing = _PodProblem("it has no Ready Pod yet", f"kubectl -n {namespace} get events")
     return max(problems, key=lambda each: each.is_final, default=nothing)
 
 
 def _problem_of(pod: Object, namespace: str) -> _PodProblem | None:
-    name = f"Pod {pod['metadata']['name']}"
+    name = pod["metadata"]["name"]
+    for reason, message in why_not_running(pod):
+        log = f"kubectl -n {namespace} logs {name}{' --previous' * (reason == _CRASHED)}"
+        step = NO_NODE if reason == "Unschedulable" else PUSH if "Image" in reason else log
+        text, is_final = f"Pod {name}: {reason}: {message}", step != log or reason == _CRASHED
+        return _PodProblem(text, step, is_final=is_final)
+    return None
+
+
+def why_not_running(pod: Object) -> Iterator[tuple[str, str]]:
+    """Yield why a Pod does not run, as reasons with messages: its containers first."""
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        for status in maps_at(pod, "status", kind):
+            for state in (status.get("state") or {}).values():
+                if (reason := text_at(state, "reason")) not in _STARTING:
+                    yield reason, text_at(state, "message")
     for each in maps_at(pod, "status", "conditions"):
-        if each.get("type") == "Ready" and each.get("status") == "True":
-            return None
-        if each.get("type") == "PodScheduled" and each.get("status") == "False":
-            return _PodProblem(f"{name} is Pending: {each.get('message')}", NO_NODE)
-    log = f"kubectl -n {namespace} logs {pod['metadata']['name']} --previous"
-    for each in maps_at(pod, "status", "containerStatuses"):
-        if reason := dig(each, "state", "waiting", "reason"):
-            text = f"{name}: {reason}: {dig(each, 'state', 'waiting', 'message') or each['image']}"
-            if "Image" in reason:
-                return _PodProblem(text, PUSH)
-            return _PodProblem(text, log, is_final=reason == "CrashLoopBackOff")
-    step = log.removesuffix(" --previous")
-    return _PodProblem(f"{name} runs, but is not Ready", step, is_final=False)
+        says = each.get("type") in ("PodScheduled", "Ready") and each.get("message")
+        if says and each.get("status") != "True":
+            yield text_at(each, "reason"), text_at(each, "message")
 
 
 async def wait(host: ApiClient, plan: JoinPlan) -> None:

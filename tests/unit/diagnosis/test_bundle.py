@@ -30,7 +30,8 @@ def leaking() -> tuple[dict[str, list[Object]], dict[str, str], list[str]]:
     }
     applied = {"kubectl.kubernetes.io/last-applied-configuration": f'{{"data":"{HIDDEN}"}}'}
     environment = [{"name": "visible-env", "value": HIDDEN}]
-    arguments = ["--password", HIDDEN, f"--api-key={HIDDEN}", "--visible-argument"]
+    arguments = ["--password", HIDDEN, f"--api-key={HIDDEN}", "--visible-argument", f"-p{HIDDEN}"]
+    script = ["sh", "-c", f"mysql -p{HIDDEN} \\\n--x=/", f"--dsn=root@{HIDDEN}"]
     overrides = f'[{{"overriders":{{"plaintext":[{{"path":"/data/x","value":"{HIDDEN}"}}]}}}}]'
     encoded_object = base64.b64encode(f"{'x' * 200}{HIDDEN}".encode()).decode()
     work = {
@@ -48,7 +49,9 @@ def leaking() -> tuple[dict[str, list[Object]], dict[str, str], list[str]]:
     lists: dict[str, list[Object]] = {
         "secrets": [secret, {**secret, "data": HIDDEN}],
         "pods": [{"metadata": {"annotations": applied}, "spec": {"env": environment}}],
-        "deployments": [{"args": arguments, "volumeAttributes": {"accountKey": HIDDEN}}],
+        "deployments": [
+            {"args": arguments, "command": script, "volumeAttributes": {"accountKey": HIDDEN}}
+        ],
         "works": [work],
         "settings": [{"kind": "ConfigMap", "data": settings}],
         "accounts": [{"status": {"token": HIDDEN, "secretName": "visible-name"}}],
@@ -93,7 +96,7 @@ def test_no_file_of_a_bundle_has_a_secret(tmp_path: Path) -> None:
         {"affinity": {"matchExpressions": [{"key": "zone", "operator": "In"}]}},
         {"rules": [{"resources": ["secrets"], "resourceNames": ["karmada-kubeconfig"]}]},
         {"volumes": [{"secret": {"secretName": "karmada-kubeconfig"}}], "topologyKey": "host"},
-        {"args": ["--karmada-kubeconfig=/etc/kubeconfig/karmada-kubeconfig"]},
+        {"args": ["--karmada-kubeconfig=/etc/kubeconfig/karmada-kubeconfig", "--x=true"]},
     ],
 )
 def test_what_is_no_secret_stays(obj: Object) -> None:

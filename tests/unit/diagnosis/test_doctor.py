@@ -109,7 +109,7 @@ class Site:
         """Have the agent join, but for its certificate, which no fake hub signs."""
         options = self.options()
         with click.Context(doctor.doctor, obj=CONFIG):
-            given = doctor._as_of_join(options, options["config_path"], ())
+            given = doctor._as_of_join(options, options["config_path"], "", ())
             hub = given | {"applies": True, "output": None, "only": "hub"}
             await run_join(plan_of(hub))
             host = hub | {"only": "host", "karmada_kubeconfig": ""}
@@ -139,7 +139,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
 
 
 JOINED = [
-    "host: it has no Pod yet; next: kubectl -n edge get events",
+    "host: it has no Ready Pod yet; next: kubectl -n edge get events",
     (
         "agent edge: it has no Lease: no agent serves it; next: kubectl -n edge get pods; their "
         "log says why"

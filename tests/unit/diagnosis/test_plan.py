@@ -9,6 +9,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 from karmada_vc_agent.cli import main
+from karmada_vc_agent.config.decoding import ConfigError
+from karmada_vc_agent.diagnosis.documents import kustomized
 
 HEADER = "apiVersion: config.virtualcluster.kubeedge.io/v1alpha1\nkind: AgentConfig\n"
 SETTINGS = f"""{HEADER}virtualClusters:
@@ -119,7 +121,7 @@ CASES: dict[str, tuple[str, str, int, list[str]]] = {
     ),
     "where a policy sends it": (
         POD % "n1" + POLICY,
-        "1 virtual clusters: 1 refused",
+        "1 virtual cluster: 1 refused",
         1,
         ["  by PropagationPolicy bank/p", '"brunch-a" is none of these virtual clusters; did you'],
     ),
@@ -200,3 +202,14 @@ def test_lists_and_names_of_namespaces_that_are_none_end_with_one_line(tmp_path:
         result = plan(tmp_path, text, *flags)
         assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
         assert expected in result.stderr
+
+
+def test_kustomize_that_does_not_end_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text("#!/bin/sh\nexec sleep 600\n")
+    kubectl.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(ConfigError, match=r"kustomize base: kubectl did not end within 0\.2 s"):
+        kustomized("base", 0.2)

@@ -39,16 +39,20 @@ def waits(reason: str, message: str = "") -> dict[str, Any]:
 
 PENDING = objects.condition("PodScheduled", "False", "Unschedulable", "0/3 nodes are available")
 
+UNREADY = objects.condition("Ready", "False", "ContainersNotReady", "unready status: [agent]")
+
 
 @pytest.mark.parametrize(
     ("status", "text", "step", "is_final"),
     [
-        ({"conditions": [PENDING]}, "is Pending: 0/3 nodes", "no edge node", True),
-        (waits("ImagePullBackOff"), "ImagePullBackOff: agent:1", PUSH, True),
+        ({"conditions": [PENDING]}, "Unschedulable: 0/3 nodes", "no edge node", True),
+        (waits("ImagePullBackOff", "agent:1"), "ImagePullBackOff: agent:1", PUSH, True),
         (waits("InvalidImageName", "bad"), "InvalidImageName: bad", PUSH, True),
         (waits("CrashLoopBackOff", "back-off"), "CrashLoopBackOff", "logs agent-1 --prev", True),
-        (waits("ContainerCreating"), "ContainerCreating", "logs", False),
-        ({}, "runs, but is not Ready", "kubectl -n agents logs agent-1", False),
+        (waits("RunContainerError", "bad"), "RunContainerError: bad", "logs agent-1", False),
+        ({"conditions": [UNREADY]}, "unready status", "kubectl -n agents logs agent-1", False),
+        (waits("ContainerCreating"), "no Ready Pod yet", "get events", False),
+        ({}, "no Ready Pod yet", "get events", False),
     ],
 )
 async def test_why_no_pod_serves(
@@ -71,10 +75,10 @@ async def test_one_that_is_ready_is_enough_once_no_old_pod_is_left(host: FakeApi
 
 async def test_pods_of_before_do_not_count(host: FakeApiServer) -> None:
     deploy(host, availableReplicas=2, updatedReplicas=1, replicas=3)
-    host.seed(pod("old", conditions=[objects.ready()]), pod("new", **waits("ErrImagePull")))
+    host.seed(pod("old", conditions=[objects.ready()]), pod("new", **waits("ErrImagePull", "no")))
     problem = await pod_problem(host.client(), "agents", "agent")
     assert problem is not None
-    assert problem.text == "Pod new: ErrImagePull: agent:1"
+    assert problem.text == "Pod new: ErrImagePull: no"
 
 
 async def test_deployment_without_pods_is_waited_for(host: FakeApiServer) -> None:
