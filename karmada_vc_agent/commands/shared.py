@@ -156,8 +156,7 @@ def settings_and_agent(options: dict[str, Any]) -> tuple[AgentConfig | None, str
     file: Path | None = options["config_path"]
     struct: type[AgentConfig] = click.get_current_context().obj
     given = {key: options[key] or None for key in ("agent_name", "agent_namespace")}
-    text = options.get("settings", "")
-    config = load_config(struct, file, given, text=text) if file else None
+    config = load_config(struct, file, given, text=options.get("settings", "")) if file else None
     for key, label in given.items():
         if label and (problem := dns_label_problem(label)):
             raise ConfigError("flags", f"--{key.replace('_', '-')}", problem)

@@ -13,9 +13,10 @@ from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import HEADER, config_of, decode_file, with_descriptions
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.diagnosis.documents import Document, documents_of, steps_of
+from karmada_vc_agent.diagnosis.report import counted
 from karmada_vc_agent.features.objects.definitions import API_VERSION, DELETION_POLICIES, KIND
 from karmada_vc_agent.model.objects import Object, copy_object, dig
-from karmada_vc_agent.model.user_text import counted, either, shown
+from karmada_vc_agent.model.user_text import either, shown
 from karmada_vc_agent.runner.common import all_problems
 
 _Problem = tuple[str, str]

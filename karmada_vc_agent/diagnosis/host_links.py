@@ -18,7 +18,7 @@ from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.diagnosis.faults import Fault, meaning
 from karmada_vc_agent.diagnosis.hub_links import Explained, conditions_of, words_of
-from karmada_vc_agent.diagnosis.report import Link, Report
+from karmada_vc_agent.diagnosis.report import Link, Report, counted
 from karmada_vc_agent.diagnosis.servers import Server
 from karmada_vc_agent.install.host_rights import described_on_host
 from karmada_vc_agent.install.served import why_not_running
@@ -38,7 +38,7 @@ from karmada_vc_agent.model.objects import (
     namespaced_name,
     text_at,
 )
-from karmada_vc_agent.model.user_text import counted, listed
+from karmada_vc_agent.model.user_text import listed
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualCluster, VirtualNamespace
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, WITH_PODS, WORK_ANNOTATION
 from karmada_vc_agent.runner.common import translation_settings

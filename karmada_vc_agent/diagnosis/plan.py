@@ -24,6 +24,7 @@ from karmada_vc_agent.diagnosis.check import object_errors
 from karmada_vc_agent.diagnosis.documents import Document, documents_of, kustomized
 from karmada_vc_agent.diagnosis.policies import FilePolicy, PolicySpec
 from karmada_vc_agent.diagnosis.rehearsal import Change, DryClient, Rehearsal
+from karmada_vc_agent.diagnosis.report import counted
 from karmada_vc_agent.features.objects import definitions
 from karmada_vc_agent.kube.kubeconfig import find_credentials
 from karmada_vc_agent.kube.transport import Credentials
@@ -38,7 +39,7 @@ from karmada_vc_agent.model.objects import (
     namespaced_name,
     text_at,
 )
-from karmada_vc_agent.model.user_text import counted, did_you_mean
+from karmada_vc_agent.model.user_text import did_you_mean
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.model.vocabulary import (
     CONFIG_API_VERSION,

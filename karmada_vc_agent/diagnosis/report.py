@@ -11,6 +11,11 @@ from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.user_text import one_line
 
 
+def counted(number: int, noun: str) -> str:
+    """Return `1 node` or `2 nodes`."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 @dataclass(slots=True)
 class Link:
     """One link: what was read of it, and what is wrong with it; the first fault counts.

@@ -37,7 +37,7 @@ from karmada_vc_agent.kube.kubeconfig import find_credentials, read_kubeconfig
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of
 from karmada_vc_agent.model.quantity import parse_duration_s
-from karmada_vc_agent.model.user_text import counted, listed
+from karmada_vc_agent.model.user_text import listed
 from karmada_vc_agent.model.vocabulary import (
     AGENT_LABEL,
     ALLOW_ADOPTION_ANNOTATION,
@@ -167,7 +167,7 @@ async def _unmark(host: ApiClient, leaving: Leaving, say: Say) -> None:
         if not await steps.claimants(host, name)  # else another agent's by now
     ]
     if cleaned := sum([await unlabel_nodes(host, name) for name in names]):
-        say(f"host: removed label {MEMBERSHIP_LABEL} from {counted(cleaned, 'node')}")
+        say(f"host: removed label {MEMBERSHIP_LABEL} from nodes: {cleaned}")
     for namespace in (await host.get(steps.NAMESPACES_PATH)).get("items") or ():
         if annotations_of(namespace).get(ALLOW_ADOPTION_ANNOTATION) in names:
             name = namespace["metadata"]["name"]
@@ -289,8 +289,7 @@ async def run_all(leaving: Leaving, hub_at: Credentials, host_at: Credentials) -
         if leaving.purges:
             await run_purge(leaving, hub_at, host_at)
         return
-    every = counted(len(names), "virtual cluster")
-    _confirm(leaving, f"Remove {every}, all of agent {leaving.agent}?")
+    _confirm(leaving, f"Remove all virtual clusters of agent {leaving.agent} ({len(names)})?")
     for name in names:
         await run_leave(replace(leaving, cluster=name, is_sure=True, purges=False), hub_at, host_at)
     if leaving.purges:

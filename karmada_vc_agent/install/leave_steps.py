@@ -45,7 +45,6 @@ from karmada_vc_agent.kube.errors import ApiError, ConflictError, NotFoundError,
 from karmada_vc_agent.kube.flows import for_each, retry_on_conflict
 from karmada_vc_agent.kube.leader_election import LeaderElection
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of, namespaced_name
-from karmada_vc_agent.model.user_text import counted
 from karmada_vc_agent.model.vocabulary import (
     AGENT_LABEL,
     CHECKPOINT_ANNOTATION,
@@ -198,7 +197,7 @@ async def preserve_works(hub: ApiClient, cluster: str, say: Say) -> None:
     works = await works_of(hub, cluster)
     for work in works:
         await preserve_work(hub, work)
-    say(f"hub: marked {counted(len(works), 'Work')} to preserve their objects")
+    say(f"hub: marked Works to preserve their objects: {len(works)}")
 
 
 async def _release_works(hub: ApiClient, works: list[Object], say: Say) -> None:
@@ -209,7 +208,7 @@ async def _release_works(hub: ApiClient, works: list[Object], say: Say) -> None:
                 await remove_finalizer(hub, work)
                 released += 1
     if released:
-        say(f"hub: removed the finalizer of {counted(released, 'Work')}")
+        say(f"hub: removed the finalizer of Works: {released}")
 
 
 async def wait_deleted(hub: ApiClient, leaving: Leaving, say: Say, *, releases: bool) -> None:
@@ -220,7 +219,7 @@ async def wait_deleted(hub: ApiClient, leaving: Leaving, say: Say, *, releases: 
         works = await works_of(hub, leaving.cluster)
         if releases:
             await _release_works(hub, works, say)
-        awaited = counted(len(works), "Work") if works else "the hub to remove the Cluster"
+        awaited = f"Works ({len(works)})" if works else "the hub to remove the Cluster"
         if awaited != said:
             say(f"hub: waiting for {awaited}")
             said = awaited
@@ -393,8 +392,8 @@ class HostCleaner:
         clean = self.release if preserve else self.delete
         await for_each(objects, lambda listed: clean(*listed))
         if objects:
-            done = "released, without the agent's labels" if preserve else "deleted"
-            self._say(f"host: {counted(len(objects), 'object')} {done}")
+            done = "released objects, without the agent's labels" if preserve else "deleted objects"
+            self._say(f"host: {done}: {len(objects)}")
         shared = SharedObjects(self._host, lambda _: None, lambda _: None, scopes=Scopes())
         served = await self._discovery.refresh()
         for resource, name in await shared.leave_all(served, self.cluster, preserve=preserve):

@@ -46,11 +46,6 @@ def either(choices: Iterable[str]) -> str:
     return f"{', '.join(first)} or {last}"
 
 
-def counted(number: int, noun: str) -> str:
-    """Return `1 node` or `2 nodes`."""
-    return f"{number} {noun}{'s' * (number != 1)}"
-
-
 def did_you_mean(name: object, choices: Iterable[str]) -> str:
     """Return `; did you mean "x"?` if a choice is similar, else ""."""
 

@@ -124,8 +124,6 @@ BALANCER_POOL_LABEL = "svccontroller.k3s.cattle.io/lbpool"
 
 
 CONFIG_MAP = GroupKind("", "ConfigMap")
-LISTENER_SET_BEFORE = GroupKind("gateway.networking.x-k8s.io", "XListenerSet")
-"""ListenerSet, while it was an experiment of Gateway API."""
 NAMESPACE = GroupKind("", "Namespace")
 PERSISTENT_VOLUME = GroupKind("", "PersistentVolume")
 PERSISTENT_VOLUME_CLAIM = GroupKind("", "PersistentVolumeClaim")
@@ -139,7 +137,6 @@ REPLICA_SET = GroupKind("apps", "ReplicaSet")
 JOB = GroupKind("batch", "Job")
 CUSTOM_RESOURCE_DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 ENDPOINT_SLICE = GroupKind("discovery.k8s.io", "EndpointSlice")
-PRIORITY_CLASS = GroupKind("scheduling.k8s.io", "PriorityClass")
 STORAGE_CLASS = GroupKind("storage.k8s.io", "StorageClass")
 ROLE = GroupKind(RBAC_GROUP, "Role")
 ROLE_BINDING = GroupKind(RBAC_GROUP, "RoleBinding")
