@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import ssl
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -74,6 +75,10 @@ class TlsFront:
         show_certificate(self._inwards, self._directory, authority, lifetime)
         self._loop.call_soon_threadsafe(self._end_all)
 
+    def changed(self, chunk: bytes) -> bytes:
+        """Return a piece of an answer as clients get it."""
+        return chunk
+
     async def _listen(self) -> int:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._inwards)
         port: int = self._server.sockets[0].getsockname()[1]
@@ -106,7 +111,8 @@ class TlsFront:
                 )
                 self._open.add(back)
                 try:
-                    await asyncio.gather(_copy(reader, back), _copy(there, writer))
+                    answers = _copy(there, writer, self.changed)
+                    await asyncio.gather(_copy(reader, back), answers)
                 finally:
                     self._open.discard(back)
         finally:
@@ -114,11 +120,15 @@ class TlsFront:
             writer.transport.abort()
 
 
-async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+async def _copy(
+    source: asyncio.StreamReader,
+    target: asyncio.StreamWriter,
+    change: Callable[[bytes], bytes] = bytes,
+) -> None:
     """Carry one direction until it ends; then both connections do."""
     with contextlib.suppress(OSError):
         while chunk := await source.read(CHUNK):
-            target.write(chunk)
+            target.write(change(chunk))
             await target.drain()
     target.transport.abort()
 

@@ -58,15 +58,17 @@ class DatedClient(ApiClient):
 class Examination:
     """Reads hub and host as an administrator, writes nothing, and collects what is wrong.
 
-    hub: None = no kubeconfig. join: the command that installs the agent. installed: the agent's
-    kubeconfig for the hub, "" = none. read: lists of objects by name, for the bundle. clusters: of
-    the agent, by name. live: its Deployment.
+    hub: None = no kubeconfig. join, leave: the commands that install the agent, and remove a
+    virtual cluster, whose name follows. installed: the agent's kubeconfig for the hub, "" = none.
+    read: lists of objects by name, for the bundle. clusters: of the agent, by name. live: its
+    Deployment.
     """
 
     plan: join_hub.JoinPlan
     host: DatedClient
     hub: DatedClient | None
     join: str
+    leave: str
     installed: str = ""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     findings: list[Finding] = field(default_factory=list)
@@ -78,17 +80,22 @@ class Examination:
     async def run(self) -> list[Finding]:
         """Make all checks; one that fails is a finding, and the others are made all the same."""
         self._pods = f"kubectl -n {self.plan.namespace} get pods; their log says why"
+        # In the order of reasons: what lacks a right reports conditions, and clocks end Leases.
         if hub := self.hub:
-            of_hub = (self._hub_itself, self._hub_rights, self._clusters)
-            await self._make(hub, *(lambda check=check: check(hub) for check in of_hub))
+            await self._make(hub, lambda: self._hub_itself(hub), lambda: self._hub_rights(hub))
         else:
             self.add("hub", "no kubeconfig of it", "give --karmada-kubeconfig")
-        of_agent = (self._deployment, self._certificates, self._groups, self._remains)
-        await self._make(self.host, self._host_itself, self._host_rights, *of_agent)
-        return list(dict.fromkeys(self.findings))
+        installed = (self._host_itself, self._host_rights, self._deployment, self._certificates)
+        await self._make(self.host, *installed)
+        if hub:
+            await self._make(hub, lambda: self._clusters(hub))
+        await self._make(self.host, self._groups, self._remains)
+        both = (hub, self.host) if hub else (self.host,)
+        clocks = [each for of in both for each in findings.of_clock(of.name, of.ahead_s)]
+        return list(dict.fromkeys(clocks + self.findings))
 
     async def _make(self, client: DatedClient, *checks: Callable[[], Any]) -> None:
-        for check in checks:
+        for check in checks if client.is_reachable else ():
             try:
                 await check()
             except UnreachableError as error:
@@ -99,7 +106,6 @@ class Examination:
                 step = "use an administrator's kubeconfig" if is_forbidden else "mend that"
                 text = shared.error_text(error).removeprefix(f"{client.name}: ")
                 self.add(client.name, text, f"{step}, then run doctor again")
-        self.findings += findings.of_clock(client.name, client.ahead_s)
 
     def add(self, about: str, problem: str, step: str) -> None:
         self.findings.append(Finding(about, problem, step))
@@ -133,11 +139,12 @@ class Examination:
         listed = await self._list(hub, CLUSTERS_PATH, "cluster.karmada.io/v1alpha1 Cluster")
         self.clusters = {c["metadata"]["name"]: c for c in listed if agent_of(c) == own}
         of_each = {n: dig(c, "status", "conditions") or () for n, c in self.clusters.items()}
-        self.findings += findings.of_conditions(of_each)
         self.findings += findings.of_deletions("hub", self.clusters.values(), self.now())
         for name in self.clusters:
             lease = await hub.find(f"{LEASES_PATH}/{name}")
             self.findings += findings.of_lease(name, lease, self.now(), self._pods)
+        self.findings += findings.of_conditions(of_each)
+        for name in self.clusters:
             path = work_path(execution_namespace(name))
             works = await self._list(hub, path, "work.karmada.io/v1alpha1 Work")
             self.findings += findings.of_deletions("hub", works, self.now())
@@ -222,7 +229,8 @@ class Examination:
         self.findings += findings.of_deletions("host", spaces, self.now())
         if "hub-clusters" in self.read:
             expected = {*self.clusters, *self.plan.access.clusters}
-            self.findings += findings.of_claims({of.cluster for _, of in claimed} - expected)
+            names = {of.cluster for _, of in claimed} - expected
+            self.findings += findings.of_claims(names, self.leave)
 
     async def write_bundle(self, path: Path) -> None:
         """Write what was read, and the logs of the agent. Raises OSError."""
@@ -273,8 +281,8 @@ async def examine(options: dict[str, Any], join_options: tuple[str, ...]) -> lis
             at_hub = kubeconfig.parse_kubeconfig(installed.encode(), Path(HUB_SECRET))
         if given or installed:
             hub = await stack.enter_async_context(DatedClient("hub", at_hub, timeouts=_PATIENCE))
-        command = _join_command(options, join_options)
-        examination = Examination(plan, host, hub, command, installed)
+        commands = _join_command(options, join_options), _leave_command(options)
+        examination = Examination(plan, host, hub, *commands, installed)
         problems = await examination.run()
         if options["bundle"] is not None:
             await examination.write_bundle(options["bundle"])
@@ -302,6 +310,12 @@ def _join_command(options: dict[str, Any], join_options: tuple[str, ...]) -> str
     file = options["config_path"] or "agent.yaml"
     words = ("karmada-vc-agent", "join", "--config", str(file), *_given(options, *join_options))
     return f"{shlex.join(words)} --apply"
+
+
+def _leave_command(options: dict[str, Any]) -> str:
+    file = options["config_path"]
+    config = ("--config", str(file)) if file else ()
+    return shlex.join(("karmada-vc-agent", "leave", *config, *_given(options)))
 
 
 @click.command(

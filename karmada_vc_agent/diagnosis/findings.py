@@ -110,14 +110,18 @@ _TYPES = {
 }
 
 
+_ORDER = {"NodesMissing": -2, "NodeOverlap": -1, "Ready": 1}
+
+
 def of_conditions(conditions: Mapping[str, Iterable[Condition]]) -> Iterator[Finding]:
     """Yield the conditions that are not normal; what holds for all virtual clusters once.
 
-    Unknown is what the agent cannot determine: only Karmada writes it, where it has no report.
+    Ready is last of each: it follows from others. Unknown is what the agent cannot determine: only
+    Karmada writes it, where it has no report.
     """
     seen = set()
     for name, each_of in conditions.items():
-        for each in each_of:
+        for each in sorted(each_of, key=lambda each: _ORDER.get(each["type"], 0)):
             kind = _TYPES.get(each["type"])
             if kind is None or kind.is_normal(each) or each["reason"] == kind.idle:
                 continue
@@ -237,8 +241,11 @@ def of_deletions(side: str, objects: Iterable[Object], now: datetime) -> Iterato
         yield Finding(side, text, step)
 
 
-def of_claims(names: Iterable[str]) -> Iterator[Finding]:
-    """Yield virtual clusters that have namespaces on the host, and no Cluster on the hub."""
+def of_claims(names: Iterable[str], leave: str) -> Iterator[Finding]:
+    """Yield virtual clusters that have namespaces on the host, and no Cluster on the hub.
+
+    leave: the command that removes a virtual cluster, without its name.
+    """
     for name in sorted(names):
         text = f"namespaces on the host are claimed for {name}, which has no Cluster on the hub"
-        yield Finding(name, text, f"karmada-vc-agent leave {name} removes what remains of it")
+        yield Finding(name, text, f"{leave} {name} # removes what remains of it")

@@ -51,6 +51,8 @@ from karmada_vc_agent.work import works
 from karmada_vc_agent.work.rules.server_changes import completed
 
 NAMESPACES = "/api/v1/namespaces"
+_CORDON = "node.kubernetes.io/unschedulable"
+"""Taint of a node that kubectl cordoned."""
 SHOWN = 12
 """Changed paths, and events, that are shown of one link."""
 
@@ -287,6 +289,10 @@ def _judge(
         total, ready = count_nodes(place.nodes)
         if not ready:
             link.broken("NodesNotReady" if total else "NoNodes", total=total)
+        cordoned = [n for n in place.nodes if any(t.key == _CORDON for t in n.spec.taints)]
+        if len(cordoned) == total:
+            names = " ".join(node.metadata.name for node in cordoned)
+            link.broken("NodesCordoned", nodes=names)
     silent = "they are not yet, and nothing says why"
     link.fault = link.fault or telling or next(iter(judged), None)
     link.broken("PodsNotReady", reason=silent, **counts)

@@ -1,6 +1,7 @@
 """The links on the hub: from a template by its policy and binding to the Work of a Cluster."""
 
 import json
+import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -118,8 +119,7 @@ async def read_template(hub: Server, report: Report, target: Explained) -> None:
 async def read_policy(hub: Server, report: Report, target: Explained, cluster: str) -> None:
     """Read which policy selects the template, or why none does. cluster: "" = all count."""
     with report.link("policy") as link:
-        template, path = target.template or {}, ""
-        marks = annotations_of(template)
+        marks, path = annotations_of(target.template or {}), ""
         if name := marks.get(vocabulary.CLUSTER_POLICY_NAME_ANNOTATION):
             path = f"{POLICY_API}/clusterpropagationpolicies/{name}"
         elif name := marks.get(vocabulary.POLICY_NAME_ANNOTATION):
@@ -127,7 +127,7 @@ async def read_policy(hub: Server, report: Report, target: Explained, cluster: s
             path = f"{POLICY_API}/namespaces/{place}/propagationpolicies/{name}"
         policy = target.policy = await hub.find(path) if path else None
         if policy is None:
-            await _without_policy(hub, target, template, link)
+            await _without_policy(hub, target, link)
             return
         link.facts.append(f"{_policy_name(policy)} selects it")
         if suspension := dig(policy, "spec", "suspension"):
@@ -139,34 +139,40 @@ async def read_policy(hub: Server, report: Report, target: Explained, cluster: s
                 link.broken("PolicyNamesNoCluster", policy=of, cluster=name, hint=hint)
 
 
-async def _without_policy(hub: Server, target: Explained, template: Object, link: Link) -> None:
+async def _without_policy(hub: Server, target: Explained, link: Link) -> None:
     binding = await hub.find(_binding_path(target))
     if required := maps_at(binding, "spec", "requiredBy"):
         by = ", ".join(text_at(each, "name") for each in required)
         link.facts.append(f"none of its own: it follows what depends on it ({by})")
         target.policy = {}
         return
-    paths = [f"{POLICY_API}/clusterpropagationpolicies"]
-    if target.namespace:
-        paths.insert(0, f"{POLICY_API}/namespaces/{target.namespace}/propagationpolicies")
-    policies = [policy for path in paths for policy in await hub.items(path)]
-    reasons = [
-        (*_difference(selector, template), policy)
-        for policy in policies
-        for selector in maps_at(policy, "spec", "resourceSelectors")
-    ]
-    reasons.sort(key=lambda reason: -reason[0])
-    texts = [f"{_policy_name(policy)} {why or 'selects it'}" for _, why, policy in reasons]
+    reasons = await _nearest(hub, target)
+    texts = [f"{_policy_name(policy)} {why or 'selects it'}" for why, policy in reasons]
     link.facts += texts[1:5]
     if not reasons:
-        link.broken("NoPolicy", hint=f"; policies on the hub: {len(policies)}")
-    elif reasons[0][1]:
+        link.broken("NoPolicy", hint="; the hub has no policies for its namespace")
+    elif reasons[0][0]:
         link.broken("NoPolicy", hint=f"; nearest: {texts[0]}")
     else:
-        policy = reasons[0][2]
+        policy = reasons[0][1]
         is_lazy = dig(policy, "spec", "activationPreference") == "Lazy"
         hint = ", as it is Lazy: it does once the template changes" if is_lazy else ""
         link.broken("PolicyNotApplied", policy=_policy_name(policy), hint=hint)
+
+
+async def _nearest(hub: Server, target: Explained) -> list[tuple[str, Object]]:
+    """Return why each policy does not select a template, "" = it does; the nearest come first."""
+    paths = [f"{POLICY_API}/clusterpropagationpolicies"]
+    if target.namespace:
+        paths.insert(0, f"{POLICY_API}/namespaces/{target.namespace}/propagationpolicies")
+    reasons = [
+        (*_difference(selector, target.template or {}), policy)
+        for path in paths
+        for policy in await hub.items(path)
+        for selector in maps_at(policy, "spec", "resourceSelectors")
+    ]
+    reasons.sort(key=lambda reason: -reason[0])
+    return [(why, policy) for _, why, policy in reasons]
 
 
 def _difference(selector: Object, template: Object) -> tuple[int, str]:
@@ -230,11 +236,29 @@ async def read_binding(hub: Server, report: Report, target: Explained, cluster: 
             link.broken("NotScheduled", reason="spec.suspension suspends it", policy=policy)
         elif failed or not target.clusters:
             reason = scheduled.get("message", "") if scheduled else "it has not tried yet"
-            link.broken("NotScheduled", reason=reason, policy=policy)
+            for tainted, taint in await _tainted(hub, cluster, target) if failed else ():
+                link.broken("ClusterTainted", cluster=tainted, taint=taint, policy=policy)
+            link.means(reason, "NotScheduled", policy=policy)
         # The link of a Cluster that does not exist says so.
         elif cluster in ({*await _names_of_clusters(hub)} or {cluster}) - {"", *target.clusters}:
             where = listed(target.clusters)
+            for why, other in await _nearest(hub, target):
+                if not why and cluster in _cluster_names(other):
+                    values = {"other": _policy_name(other), "policy": policy, "cluster": cluster}
+                    link.broken("ClaimedByAnother", **values)
             link.broken("NotPlacedHere", policy=policy, clusters=where, cluster=cluster)
+
+
+async def _tainted(hub: Server, cluster: str, target: Explained) -> list[tuple[str, str]]:
+    """Return the taints, but Karmada's own, of the Cluster, or of those that the policy names."""
+    names = {cluster} if cluster else {*_cluster_names(target.policy or {})}
+    return [
+        (name, f"{text_at(taint, 'key')}:{text_at(taint, 'effect')}")
+        for each in await hub.seen(CLUSTERS_PATH)
+        if (name := each["metadata"]["name"]) in names
+        for taint in maps_at(each, "spec", "taints")
+        if not text_at(taint, "key").startswith("cluster.karmada.io/")
+    ]
 
 
 # --- Cluster and Work ----------------------------------------------------------------------------
@@ -306,7 +330,7 @@ async def read_work(hub: Server, report: Report, target: Explained, cluster: str
             link.broken("WorkOutdated", work=name, old=old, new=new)
         applied = works.applied_of(work.get("status"))
         if works.is_suspended(work):
-            link.broken("WorkSuspended", work=name)
+            link.broken("WorkSuspended", work=name, resume=_resume(work, target.policy))
         elif works.is_waiting(work):
             reason = words_of(works.dispatching_of(work.get("status")))
             link.broken("WindowClosed", work=name, reason=reason)
@@ -316,6 +340,15 @@ async def read_work(hub: Server, report: Report, target: Explained, cluster: str
             link.means(applied.get("message", ""), "NotApplied", namespace=target.namespace)
         return work
     return None
+
+
+def _resume(work: Object, policy: Object | None) -> str:
+    """Return the command that resumes a Work: its policy, where that suspends it."""
+    by_policy = policy if dig(policy, "spec", "suspension") else None
+    field, suspended = ("suspension", by_policy) if by_policy else ("suspendDispatching", work)
+    gvk, namespace, name = key_of(suspended)
+    words = ["kubectl", *(["-n", namespace] if namespace else []), "patch", gvk.kind.lower(), name]
+    return shlex.join([*words, "--type=merge", "-p", json.dumps({"spec": {field: None}})])
 
 
 def _overrides(work: Object) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from karmada_vc_agent.config.decoding import ConfigError
@@ -15,6 +16,8 @@ from karmada_vc_agent.model.objects import Object, maps_at
 from karmada_vc_agent.model.user_text import did_you_mean
 from karmada_vc_agent.model.vocabulary import CLUSTER_API
 
+MOUNTED = Path("/etc/kubeconfig/karmada-kubeconfig")
+"""Where the Pods of an agent have its kubeconfig of the hub."""
 _PATIENCE = Timeouts(connect_s=5.0, request_s=10.0)
 
 
@@ -101,7 +104,7 @@ async def servers(
     settings = config or AgentConfig()
     keys = ("karmada_kubeconfig", "karmada_context", "kubeconfig")
     of_hub, context, of_host = (options[key] or getattr(settings, key) for key in keys)
-    given = {"hub": (of_hub, context), "host": (of_host, "")}
+    given = {"hub": (of_hub or _mounted(), context), "host": (of_host, "")}
     credentials, problems = _credentials(given)
     if len(problems) == len(given):
         raise problems["hub"]
@@ -115,6 +118,10 @@ async def servers(
             both.append(Server(name, client))
             await both[-1].connect()
         yield both[0], both[1]
+
+
+def _mounted() -> str:
+    return str(MOUNTED) if MOUNTED.exists() else ""
 
 
 def _credentials(
