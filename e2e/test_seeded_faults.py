@@ -53,10 +53,10 @@ def test_explain_names(lab: Lab, name: str, tmp_path: Path, request: pytest.Fixt
             return second.removeprefix("next: ")
 
         line, step = expression(row.line, case.values), expression(row.next, case.values)
-        printed = within(BACKED_OFF_S, says, line, step, row.code)
+        printed = within(60, says, line, step, row.code)
         if row.mends:
             run(printed, lab, request)
-            within(BACKED_OFF_S, says, "nothing is broken in .*", ".*", FINE)
+            within(60, says, "nothing is broken in .*", ".*", FINE)
 
 
 @pytest.fixture(scope="module")
@@ -90,14 +90,14 @@ def test_doctor_names(
         assert done.returncode == (0 if expected == NOTHING else row.code)
         return first.partition("; next: ")[2]
 
-    within(BACKED_OFF_S, says, NOTHING)
+    within(60, says, NOTHING)
     with ExitStack() as ends:
         make(case, ends, tmp_path)
         line = expression(f"{row.line}; next: {row.next}", case.values)
-        printed = within(BACKED_OFF_S, says, line)
+        printed = within(60, says, line)
         if row.mends:
             run(printed, lab, request)
-            within(BACKED_OFF_S, says, NOTHING)
+            within(60, says, NOTHING)
 
 
 NOTHING = "Nothing is wrong"

@@ -196,7 +196,10 @@ def overlapping_groups(case: Case) -> None:
 def closed_window(case: Case) -> None:
     start = datetime.now(UTC) + timedelta(hours=12)
     window = f"{start:%H:%M}-{start + timedelta(hours=2):%H:%M} UTC"
-    case.config_map(case.served("closed", window=window))
+    template = case.config_map(case.served("closed", window=window))
+    case.lab.wait_fully_applied(template)
+    # What is new on the host does not wait.
+    case.lab.hub.patch(path_of(template), {"data": {"key": "new"}})
 
 
 def paused(case: Case) -> None:

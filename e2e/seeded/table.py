@@ -35,3 +35,10 @@ def expression(text: str, values: dict[str, str]) -> str:
     names, fixed = parts[1::2], map(re.escape, parts[::2])
     matched = [re.escape(values[name]) if name in values else ".*" for name in names]
     return "".join(part for pair in zip(fixed, [*matched, ""], strict=True) for part in pair)
+
+
+def page() -> list[str]:
+    """Return the rows of the table in docs/troubleshooting.md."""
+    return [
+        f"| {row.symptom} | `{row.command}` | {row.line} | {row.next} |" for row in ROWS.values()
+    ]

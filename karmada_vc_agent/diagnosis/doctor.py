@@ -87,15 +87,16 @@ class Examination:
             self.add("hub", "no kubeconfig of it", "give --karmada-kubeconfig")
         installed = (self._host_itself, self._host_rights, self._deployment, self._certificates)
         await self._make(self.host, *installed)
-        if hub:
+        if hub and hub.is_reachable:
             await self._make(hub, lambda: self._clusters(hub))
-        await self._make(self.host, self._groups, self._remains)
+        if self.host.is_reachable:
+            await self._make(self.host, self._groups, self._remains)
         both = (hub, self.host) if hub else (self.host,)
         clocks = [each for of in both for each in findings.of_clock(of.name, of.ahead_s)]
         return list(dict.fromkeys(clocks + self.findings))
 
     async def _make(self, client: DatedClient, *checks: Callable[[], Any]) -> None:
-        for check in checks if client.is_reachable else ():
+        for check in checks:
             try:
                 await check()
             except UnreachableError as error:

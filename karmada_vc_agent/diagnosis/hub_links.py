@@ -243,9 +243,9 @@ async def read_binding(hub: Server, report: Report, target: Explained, cluster: 
         elif cluster in ({*await _names_of_clusters(hub)} or {cluster}) - {"", *target.clusters}:
             where = listed(target.clusters)
             for why, other in await _nearest(hub, target):
-                if not why and cluster in _cluster_names(other):
-                    values = {"other": _policy_name(other), "policy": policy, "cluster": cluster}
-                    link.broken("ClaimedByAnother", **values)
+                name = _policy_name(other)
+                if not why and name != policy and cluster in _cluster_names(other):
+                    link.broken("ClaimedByAnother", other=name, policy=policy, cluster=cluster)
             link.broken("NotPlacedHere", policy=policy, clusters=where, cluster=cluster)
 
 

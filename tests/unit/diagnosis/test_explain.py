@@ -1,6 +1,7 @@
 """`explain`: each broken link is named as what it is, and what could not be read as that."""
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -36,6 +37,26 @@ def without_template(chain: Chain) -> None:
 def without_cluster(chain: Chain) -> None:
     chain.hub.seed(made.policy(clusters=()))
     chain.hub.remove(made.CLUSTER_PATH)
+
+
+def tainted(*taints: Object) -> Callable[[Chain], object]:
+    made_of = made.binding(scheduled="False", message="1 cluster(s) had untolerated taint")
+    keys = [{"effect": "NoSchedule", **taint} for taint in taints]
+    spec = {"spec": {"taints": keys}}
+    return lambda c: c.hub.seed(made_of, {**c.hub.live(made.CLUSTER_PATH), **spec})
+
+
+def suspended(chain: Chain) -> None:
+    policy = made.policy()
+    policy["spec"]["suspension"] = {"dispatching": True}
+    chain.hub.seed(policy, made.work(suspendDispatching=True))
+
+
+def cordoned(chain: Chain) -> None:
+    unready(chain, made.pod(unscheduled="0/1 nodes are available"))
+    node = objects.node("a1", {"branch": "a"})
+    node["spec"] = {"taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "x"}]}
+    chain.host.seed(node)
 
 
 def unclaimed(chain: Chain) -> None:
@@ -103,6 +124,21 @@ FAULTS_MADE: list[tuple[str, Callable[[Chain], object], str]] = [
         hub(made.binding("branch-a", suspension={"scheduling": True})),
         "spec.suspension suspends it",
     ),
+    (
+        "KindNotServed",
+        hub(made.binding(scheduled="False", message="1 cluster(s) did not have the API resource")),
+        "the host does not serve the kind of Deployment edge/web",
+    ),
+    ("ClusterTainted", tainted({"key": "dedicated"}), "Cluster branch-a has taint dedicated:NoSch"),
+    ("NotScheduled", tainted({"key": "cluster.karmada.io/not-ready"}), "untolerated taint"),
+    (
+        "ClaimedByAnother",
+        hub(
+            *(made.policy(clusters=("branch-b",)), made.policy("late")),
+            *(made.binding("branch-b"), objects.cluster("branch-b", "id")),
+        ),
+        "PropagationPolicy edge/late selects Deployment edge/web for branch-a, too, but",
+    ),
     ("NotPlacedHere", hub(made.binding("branch-b")), "on branch-b, not on branch-a"),
     ("NoCluster", without_cluster, 'no Cluster "branch-a"'),
     ("ClusterNotReady", not_ready("False"), "cluster is not reachable"),
@@ -111,6 +147,7 @@ FAULTS_MADE: list[tuple[str, Callable[[Chain], object], str]] = [
     ("NoWork", lambda c: c.hub.remove(made.WORK_PATH), f"there is no Work {made.WORK}"),
     ("Paused", with_condition("TakesChanges", "False", "Paused"), "branch-a is paused"),
     ("WorkSuspended", hub(made.work(suspendDispatching=True)), "is suspended"),
+    ("WorkSuspended", suspended, "is suspended"),
     ("WindowClosed", hub(made.work(WAITING)), "Generation 2 waits"),
     ("NotTaken", hub(made.work(objects.condition("Dispatching", "True", "x", "y"))), "not applied"),
     ("Refused", hub(made.not_applied(REFUSED)), "refused with NodeNameForbidden: nodeName is x"),
@@ -127,6 +164,7 @@ FAULTS_MADE: list[tuple[str, Callable[[Chain], object], str]] = [
     ("ContainerCrashes", lambda c: unready(c, made.pod("CrashLoopBackOff")), "again and again"),
     ("ContainerNotCreated", lambda c: unready(c, made.pod("CreateContainerConfigError")), "creat"),
     ("NotSchedulable", lambda c: unready(c, made.pod(unscheduled="0/1 nodes")), "fit on no node"),
+    ("NodesCordoned", cordoned, "all nodes of branch-a are cordoned"),
     ("PodsNotReady", unready, "0 of 1 pods of Deployment edge/web are ready"),
 ]
 
@@ -146,7 +184,37 @@ async def test_fault_is_named_in_the_first_line(
     first, second, *_ = report.text().splitlines()
     assert says in first
     assert second == f"next: {report.broken.do}"
-    assert "{" not in first + second
+    assert not re.search(r"\{\w", first + second)
+
+
+@pytest.mark.parametrize(
+    ("break_it", "step"),
+    [
+        (
+            hub(made.work(suspendDispatching=True)),
+            (f"kubectl -n karmada-es-branch-a patch work {made.WORK} --type=merge "
+            """-p '{"spec": {"suspendDispatching": null}}' # on the hub"""),
+        ),
+        (
+            suspended,
+            ("kubectl -n edge patch propagationpolicy web --type=merge "
+            """-p '{"spec": {"suspension": null}}' # on the hub"""),
+        ),
+        (cordoned, "kubectl uncordon a1 # on the host"),
+        (
+            tainted({"key": "dedicated"}),
+            ("kubectl karmada taint clusters branch-a dedicated:NoSchedule- # on the hub, or have "
+            "PropagationPolicy edge/web tolerate it"),
+        ),
+    ],
+)
+async def test_step_is_a_command(
+    chain: Chain, break_it: Callable[[Chain], object], step: str
+) -> None:
+    break_it(chain)
+    broken = (await chain.report(cluster="branch-a")).broken
+    assert broken is not None
+    assert broken.do == step
 
 
 @pytest.mark.parametrize(

@@ -243,9 +243,9 @@ def test_deletions_that_are_stuck_say_what_holds_them() -> None:
 
 
 def test_claims_without_a_cluster() -> None:
-    assert lines(findings.of_claims(["branch-b"])) == [
+    assert lines(findings.of_claims(["branch-b"], "LEAVE --yes")) == [
         (
             "branch-b: namespaces on the host are claimed for branch-b, which has no Cluster on "
-            "the hub; next: karmada-vc-agent leave branch-b removes what remains of it"
+            "the hub; next: LEAVE --yes branch-b # removes what remains of it"
         )
     ]
