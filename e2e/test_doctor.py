@@ -137,18 +137,6 @@ def test_groups_that_overlap_or_are_empty(lab: Lab) -> None:
             joining.serve()
 
 
-def test_lease_that_nobody_renews(lab: Lab) -> None:
-    group = lab.group("a")
-    joining = Joining(lab, group)
-    joining.as_administrator()
-    joining.serve().kill()
-    lease = lab.hub.get(f"{LEASES}/{group.name}")
-    lease["spec"]["renewTime"] = "2026-01-01T00:00:00.000000Z"
-    lab.hub.replace(f"{LEASES}/{group.name}", lease)
-    doctor = Doctor(joining)
-    assert "get pods" in doctor.finds(f"{group.name}: its Lease was not", "no agent serves it")
-
-
 @pytest.fixture
 def only_edges(host: Api) -> Iterator[None]:
     """Let no other process make a node that is no edge: agents would run there."""

@@ -17,7 +17,7 @@ from e2e.lab.joining import Joining
 from e2e.lab.karmadactl import User
 from e2e.lab.kubectl import kubectl
 from e2e.lab.lab import Lab
-from e2e.lab.wait import BACKED_OFF_S, within
+from e2e.lab.wait import within
 from e2e.seeded import chain, site
 from e2e.seeded.chain import Case
 from e2e.seeded.site import Site
@@ -44,16 +44,17 @@ def test_explain_names(lab: Lab, name: str, tmp_path: Path, request: pytest.Fixt
         arguments += ["--config", str(case.agent.config)]
         arguments += ["--karmada-kubeconfig", str(case.hub), "--kubeconfig", str(case.host)]
 
-        def says(line: str, step: str, code: int) -> str:
+        def says(line: str, step: str, code: int, also: str = "") -> str:
             done = run_command(*arguments)
             first, second, *_ = [*done.stdout.splitlines(), "", ""]
             assert re.fullmatch(line, first), done.stdout + done.stderr
             assert re.fullmatch(f"next: {step}", second), second
             assert done.returncode == code
+            assert also in done.stdout
             return second.removeprefix("next: ")
 
         line, step = expression(row.line, case.values), expression(row.next, case.values)
-        printed = within(60, says, line, step, row.code)
+        printed = within(60, says, line, step, row.code, row.also.format_map(case.values))
         if row.mends:
             run(printed, lab, request)
             within(60, says, "nothing is broken in .*", ".*", FINE)

@@ -39,11 +39,17 @@ class Installed:
         hub, host = (Api(directory / f"{name}.kubeconfig") for name in ("hub", "host"))
         return Installed(directory, hub, host, **state)
 
-    def kubectl(self, *arguments: str, cluster: str = "host", content: str = "") -> str:
-        """Run kubectl as the administrator of a cluster; content: its standard input."""
+    def kubectl(
+        self, *arguments: str, cluster: str = "host", content: str = "", code: int = 0
+    ) -> str:
+        """Run kubectl as the administrator of a cluster; content: its standard input.
+
+        code: the exit code that is right.
+        """
         kubeconfig = self.directory / f"{cluster}.kubeconfig"
         program = str(self.directory / "bin" / "kubectl")
-        return command(program, "--kubeconfig", str(kubeconfig), *arguments, content=content)
+        words = (program, "--kubeconfig", str(kubeconfig), *arguments)
+        return command(*words, content=content, code=code)
 
     def join(self, *arguments: str) -> str:
         """Run `karmada-vc-agent join` of the release with the administrators' kubeconfigs."""
@@ -93,9 +99,12 @@ class Installed:
 
 
 def command(
-    *arguments: str, content: str = "", environment: Mapping[str, str] | None = None
+    *arguments: str,
+    content: str = "",
+    environment: Mapping[str, str] | None = None,
+    code: int = 0,
 ) -> str:
-    """Run a program; where it fails, so does the test, with what it said."""
+    """Run a program; where it ends with another code, the test fails with what it said."""
     done = subprocess.run(
         arguments,
         input=content,
@@ -106,7 +115,7 @@ def command(
         env=environment,
     )
     said = (done.stdout + done.stderr)[-3000:]
-    assert done.returncode == 0, f"{' '.join(arguments[:6])} ...: {said}"
+    assert done.returncode == code, f"{' '.join(arguments[:6])} ...: {said}"
     return done.stdout
 
 

@@ -21,6 +21,7 @@ LABEL = "node-restriction.kubernetes.io/branch"
 BRANCHES = {"a": "branch-a", "b": "branch-b"}
 CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
 OBJECTS = "/apis/virtualcluster.kubeedge.io/v1alpha1/virtualclusters"
+HOLD = "virtualcluster.kubeedge.io/hold"
 SHOP = "shop"
 CUT = """
 nft add table inet cut
@@ -158,6 +159,28 @@ def test_workloads_run_in_both_groups_and_nowhere_else(kind: Installed) -> None:
     within(300, assert_status, kind, probe, numberReady=3, desiredNumberScheduled=3)
     within(300, assert_status, kind, once, succeeded=2)
     assert_in_their_groups(kind)
+
+
+def test_status_and_explain_work_in_a_pod_of_the_agent(kind: Installed) -> None:
+    run = ("-n", AGENT, "exec", f"deploy/{AGENT}", "--", AGENT)
+    rows = {
+        row[0]: row[1:3]
+        for line in kind.kubectl(*run, "status").splitlines()
+        if (row := line.split())
+    }
+    assert rows[BRANCHES["a"]] == ["True", "2/2"]
+    assert rows[BRANCHES["b"]] == ["True", "1/1"]
+    held = f"/api/v1/namespaces/{on_host('a')}"
+    kind.host.patch(held, {"metadata": {"annotations": {HOLD: "belt stopped"}}})
+    try:
+        told = kind.kubectl(*run, "explain", f"{SHOP}/deploy/web", "-C", BRANCHES["a"], code=5)
+    finally:
+        kind.host.patch(held, {"metadata": {"annotations": {HOLD: None}}})
+    first, step, *_ = told.splitlines()
+    assert first == f"an administrator of the host holds namespace {on_host('a')}: belt stopped"
+    assert step == f"next: kubectl annotate namespace {on_host('a')} {HOLD}- # on the host"
+    assert "2 of 2 ready" in told
+    assert "template not seen: hub: the account used needs rule" in told
 
 
 @pytest.mark.parametrize("group", BRANCHES)

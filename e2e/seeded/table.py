@@ -8,13 +8,17 @@ import msgspec
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A fault that stories make. line, next: with {name} for values, code: the exit code."""
+    """A fault that stories make.
+
+    line, next: with {name} for values. code: the exit code. also: a text that is printed, too.
+    """
 
     symptom: str
     command: Literal["explain", "doctor"]
     line: str
     code: int
     next: str
+    also: str = ""
 
     @property
     def mends(self) -> bool:

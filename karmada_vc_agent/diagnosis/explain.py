@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,13 @@ from karmada_vc_agent.diagnosis.faults import EXIT_CODES, connection_fault, mixe
 from karmada_vc_agent.diagnosis.host_links import OnHost
 from karmada_vc_agent.diagnosis.hub_links import Explained, age, status_written
 from karmada_vc_agent.diagnosis.report import Link, Report
-from karmada_vc_agent.diagnosis.servers import Server, kind_named, same_kind, servers
+from karmada_vc_agent.diagnosis.servers import (
+    Server,
+    kind_named,
+    same_kind,
+    servers,
+    with_mounted,
+)
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.objects import Object, key_of
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, NAMESPACE_LABEL, execution_namespace
@@ -183,14 +188,14 @@ def explain(what: str, cluster: str, form: str, **options: Any) -> None:
     """
     with one_line_errors(failed=EXIT_CODES["hub"]):
         target = target_of(what)
-        report = asyncio.run(_explained(target, cluster, options))
+        report = asyncio.run(_explained(target, cluster, with_mounted(options)))
     click.echo(report.text() if form == "text" else shared.written(report.json(), form))
     broken = report.broken
     sys.exit(EXIT_CODES[broken.side] if broken else 0)
 
 
-async def _explained(parts: tuple[str, ...], cluster: str, options: Mapping[str, Any]) -> Report:
-    config, name, namespace = shared.settings_and_agent(dict(options))
+async def _explained(parts: tuple[str, ...], cluster: str, options: dict[str, Any]) -> Report:
+    config, name, namespace = shared.settings_and_agent(options)
     struct = click.get_current_context().obj
     async with servers(options, config) as (hub, host):
         return await Explainer(hub, host, struct, config, (name, namespace)).explain(parts, cluster)

@@ -16,8 +16,11 @@ from karmada_vc_agent.model.objects import Object, maps_at
 from karmada_vc_agent.model.user_text import did_you_mean
 from karmada_vc_agent.model.vocabulary import CLUSTER_API
 
-MOUNTED = Path("/etc/kubeconfig/karmada-kubeconfig")
-"""Where the Pods of an agent have its kubeconfig of the hub."""
+MOUNTED = {
+    "config_path": Path("/etc/karmada-vc-agent/agent.yaml"),
+    "karmada_kubeconfig": Path("/etc/kubeconfig/karmada-kubeconfig"),
+}
+"""What the Pods of an agent have, by the option that it is the default of."""
 _PATIENCE = Timeouts(connect_s=5.0, request_s=10.0)
 
 
@@ -96,6 +99,12 @@ def unseen_text(error: errors.KubeError) -> str:
     return str(error)
 
 
+def with_mounted(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a command with the defaults of a Pod of an agent, in which it runs."""
+    mounted = {key: path for key, path in MOUNTED.items() if path.exists()}
+    return {key: value or mounted.get(key, value) for key, value in options.items()}
+
+
 @asynccontextmanager
 async def servers(
     options: Mapping[str, Any], config: AgentConfig | None
@@ -104,7 +113,7 @@ async def servers(
     settings = config or AgentConfig()
     keys = ("karmada_kubeconfig", "karmada_context", "kubeconfig")
     of_hub, context, of_host = (options[key] or getattr(settings, key) for key in keys)
-    given = {"hub": (of_hub or _mounted(), context), "host": (of_host, "")}
+    given = {"hub": (of_hub, context), "host": (of_host, "")}
     credentials, problems = _credentials(given)
     if len(problems) == len(given):
         raise problems["hub"]
@@ -118,10 +127,6 @@ async def servers(
             both.append(Server(name, client))
             await both[-1].connect()
         yield both[0], both[1]
-
-
-def _mounted() -> str:
-    return str(MOUNTED) if MOUNTED.exists() else ""
 
 
 def _credentials(
