@@ -62,11 +62,11 @@ class Case:
         self.values["namespace"] = self.namespace
         return group
 
-    def serve_nodes_of(self, name: str, selector: dict[str, str]) -> Group:
+    def served_beside(self, name: str, **settings: Any) -> Group:
         """Have a virtual cluster served that has no nodes of its own."""
-        group = Group(f"{self.lab.id}-{name}", selector)
+        group = Group(f"{self.lab.id}-{name}", {})
         self.lab.clusters.add(group.name)
-        self.lab.serve(group)
+        self.lab.serve({"name": group.name, **settings})
         return self._explains(group)
 
     def config_map(self, group: Group, **policy: Any) -> Object:
@@ -190,7 +190,7 @@ def foreign_namespace(case: Case) -> None:
 
 
 def overlapping_groups(case: Case) -> None:
-    case.config_map(case.serve_nodes_of("twin", case.served("shared").selector))
+    case.config_map(case.served_beside("twin", nodeNames=case.served("shared").nodes))
 
 
 def closed_window(case: Case) -> None:
@@ -259,7 +259,8 @@ def exceeded_quota(case: Case) -> None:
 
 
 def no_nodes_in_the_group(case: Case) -> None:
-    case.deployment(case.serve_nodes_of("none", {case.lab.label: "nothing"}))
+    selector = {"matchLabels": {case.lab.label: "nothing"}}
+    case.deployment(case.served_beside("none", nodeSelector=selector))
 
 
 def pods_that_fit_nowhere(case: Case) -> None:

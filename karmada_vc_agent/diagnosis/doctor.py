@@ -58,10 +58,9 @@ class DatedClient(ApiClient):
 class Examination:
     """Reads hub and host as an administrator, writes nothing, and collects what is wrong.
 
-    hub: None = no kubeconfig. join, leave: the commands that install the agent, and remove a
-    virtual cluster, whose name follows. installed: the agent's kubeconfig for the hub, "" = none.
-    read: lists of objects by name, for the bundle. clusters: of the agent, by name. live: its
-    Deployment.
+    hub: None = no kubeconfig. join: the command that installs the agent. leave: that without a
+    name. installed: the agent's kubeconfig for the hub, "" = none. read: lists of objects by name,
+    for the bundle. clusters: of the agent, by name. live: its Deployment.
     """
 
     plan: join_hub.JoinPlan
@@ -87,12 +86,10 @@ class Examination:
             self.add("hub", "no kubeconfig of it", "give --karmada-kubeconfig")
         installed = (self._host_itself, self._host_rights, self._deployment, self._certificates)
         await self._make(self.host, *installed)
-        if hub and hub.is_reachable:
+        if hub:
             await self._make(hub, lambda: self._clusters(hub))
-        if self.host.is_reachable:
-            await self._make(self.host, self._groups, self._remains)
-        both = (hub, self.host) if hub else (self.host,)
-        clocks = [each for of in both for each in findings.of_clock(of.name, of.ahead_s)]
+        await self._make(self.host, self._groups, self._remains)
+        clocks = [f for c in (hub, self.host) if c for f in findings.of_clock(c.name, c.ahead_s)]
         return list(dict.fromkeys(clocks + self.findings))
 
     async def _make(self, client: DatedClient, *checks: Callable[[], Any]) -> None:
@@ -144,11 +141,10 @@ class Examination:
         for name in self.clusters:
             lease = await hub.find(f"{LEASES_PATH}/{name}")
             self.findings += findings.of_lease(name, lease, self.now(), self._pods)
-        self.findings += findings.of_conditions(of_each)
-        for name in self.clusters:
             path = work_path(execution_namespace(name))
             works = await self._list(hub, path, "work.karmada.io/v1alpha1 Work")
             self.findings += findings.of_deletions("hub", works, self.now())
+        self.findings += findings.of_conditions(of_each)
 
     async def _host_itself(self) -> None:
         served, _ = await host_rights.read_host(self.host, self.plan.access.agent)
@@ -314,8 +310,7 @@ def _join_command(options: dict[str, Any], join_options: tuple[str, ...]) -> str
 
 
 def _leave_command(options: dict[str, Any]) -> str:
-    file = options["config_path"]
-    config = ("--config", str(file)) if file else ()
+    config = ("--config", str(options["config_path"])) if options["config_path"] else ()
     return shlex.join(("karmada-vc-agent", "leave", *config, *_given(options)))
 
 

@@ -18,13 +18,7 @@ from karmada_vc_agent.diagnosis.faults import EXIT_CODES, connection_fault, mixe
 from karmada_vc_agent.diagnosis.host_links import OnHost
 from karmada_vc_agent.diagnosis.hub_links import Explained, age, status_written
 from karmada_vc_agent.diagnosis.report import Link, Report
-from karmada_vc_agent.diagnosis.servers import (
-    Server,
-    kind_named,
-    same_kind,
-    servers,
-    with_mounted,
-)
+from karmada_vc_agent.diagnosis.servers import Server, kind_named, mounted, same_kind, servers
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.objects import Object, key_of
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, NAMESPACE_LABEL, execution_namespace
@@ -188,7 +182,7 @@ def explain(what: str, cluster: str, form: str, **options: Any) -> None:
     """
     with one_line_errors(failed=EXIT_CODES["hub"]):
         target = target_of(what)
-        report = asyncio.run(_explained(target, cluster, with_mounted(options)))
+        report = asyncio.run(_explained(target, cluster, mounted(options)))
     click.echo(report.text() if form == "text" else shared.written(report.json(), form))
     broken = report.broken
     sys.exit(EXIT_CODES[broken.side] if broken else 0)

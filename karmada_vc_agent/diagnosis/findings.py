@@ -101,29 +101,24 @@ def of_groups(
     }
 
 
-_TYPES = {
-    each.name: each
-    for each in (
-        *(rules.READY, rules.NODES_REACHABLE, rules.GROUP_TRUSTED, rules.AGENT_APART),
-        *(spec.type for spec in declared_conditions(FEATURES)),
-    )
-}
-
-
-_ORDER = {"NodesMissing": -2, "NodeOverlap": -1, "Ready": 1}
+_TYPES = (
+    *(spec.type for spec in declared_conditions(FEATURES)),
+    *(rules.NODES_REACHABLE, rules.GROUP_TRUSTED, rules.AGENT_APART, rules.READY),
+)
 
 
 def of_conditions(conditions: Mapping[str, Iterable[Condition]]) -> Iterator[Finding]:
     """Yield the conditions that are not normal; what holds for all virtual clusters once.
 
-    Ready is last of each: it follows from others. Unknown is what the agent cannot determine: only
+    Ready is last, as it follows from others. Unknown is what the agent cannot determine: only
     Karmada writes it, where it has no report.
     """
     seen = set()
     for name, each_of in conditions.items():
-        for each in sorted(each_of, key=lambda each: _ORDER.get(each["type"], 0)):
-            kind = _TYPES.get(each["type"])
-            if kind is None or kind.is_normal(each) or each["reason"] == kind.idle:
+        by_type = {each["type"]: each for each in each_of}
+        for kind in _TYPES:
+            each = by_type.get(kind.name)
+            if each is None or kind.is_normal(each) or each["reason"] == kind.idle:
                 continue
             if each["status"] == "Unknown" and kind is not rules.READY:
                 continue
@@ -242,10 +237,7 @@ def of_deletions(side: str, objects: Iterable[Object], now: datetime) -> Iterato
 
 
 def of_claims(names: Iterable[str], leave: str) -> Iterator[Finding]:
-    """Yield virtual clusters that have namespaces on the host, and no Cluster on the hub.
-
-    leave: the command that removes a virtual cluster, without its name.
-    """
+    """Yield claims on the host of what has no Cluster. leave: the command, without a name."""
     for name in sorted(names):
         text = f"namespaces on the host are claimed for {name}, which has no Cluster on the hub"
         yield Finding(name, text, f"{leave} {name} # removes what remains of it")

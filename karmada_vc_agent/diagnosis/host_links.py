@@ -289,10 +289,9 @@ def _judge(
         total, ready = count_nodes(place.nodes)
         if not ready:
             link.broken("NodesNotReady" if total else "NoNodes", total=total)
-        cordoned = [n for n in place.nodes if any(t.key == _CORDON for t in n.spec.taints)]
-        if len(cordoned) == total:
-            names = " ".join(node.metadata.name for node in cordoned)
-            link.broken("NodesCordoned", nodes=names)
+        held = [n.metadata.name for n in place.nodes if _CORDON in {t.key for t in n.spec.taints}]
+        if len(held) == total:
+            link.broken("NodesCordoned", nodes=" ".join(held))
     silent = "they are not yet, and nothing says why"
     link.fault = link.fault or telling or next(iter(judged), None)
     link.broken("PodsNotReady", reason=silent, **counts)

@@ -236,8 +236,9 @@ async def read_binding(hub: Server, report: Report, target: Explained, cluster: 
             link.broken("NotScheduled", reason="spec.suspension suspends it", policy=policy)
         elif failed or not target.clusters:
             reason = scheduled.get("message", "") if scheduled else "it has not tried yet"
-            for tainted, taint in await _tainted(hub, cluster, target) if failed else ():
-                link.broken("ClusterTainted", cluster=tainted, taint=taint, policy=policy)
+            tainted = "untolerated taint" in reason
+            for name, taint in await _tainted(hub, cluster, target) if tainted else ():
+                link.broken("ClusterTainted", cluster=name, taint=taint, policy=policy)
             link.means(reason, "NotScheduled", policy=policy)
         # The link of a Cluster that does not exist says so.
         elif cluster in ({*await _names_of_clusters(hub)} or {cluster}) - {"", *target.clusters}:

@@ -99,10 +99,10 @@ def unseen_text(error: errors.KubeError) -> str:
     return str(error)
 
 
-def with_mounted(options: Mapping[str, Any]) -> dict[str, Any]:
+def mounted(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a command with the defaults of a Pod of an agent, in which it runs."""
-    mounted = {key: path for key, path in MOUNTED.items() if path.exists()}
-    return {key: value or mounted.get(key, value) for key, value in options.items()}
+    there = {key: path for key, path in MOUNTED.items() if path.exists()}
+    return {key: value or there.get(key, value) for key, value in options.items()}
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from karmada_vc_agent.commands.shared import CommandError, one_line_errors
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.diagnosis.faults import connection_fault, mixed_up
 from karmada_vc_agent.diagnosis.hub_links import age, conditions_of, lease_of, silence_of
-from karmada_vc_agent.diagnosis.servers import Server, servers, with_mounted
+from karmada_vc_agent.diagnosis.servers import Server, mounted, servers
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.objects import Object, dig, text_at
@@ -49,7 +49,7 @@ def status(name: str, form: str, *, watches: bool, **options: Any) -> None:
     window. Below the table are the conditions that are not normal, and what could not be read.
     """
     with one_line_errors():
-        asyncio.run(_show(name, form, with_mounted(options), watches=watches))
+        asyncio.run(_show(name, form, mounted(options), watches=watches))
 
 
 async def _show(name: str, form: str, options: Mapping[str, Any], *, watches: bool) -> None:
