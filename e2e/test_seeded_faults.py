@@ -54,20 +54,21 @@ def test_explain_names(lab: Lab, name: str, tmp_path: Path, request: pytest.Fixt
             return second.removeprefix("next: ")
 
         line, step = expression(row.line, case.values), expression(row.next, case.values)
-        printed = within(60, says, line, step, row.code, row.also.format_map(case.values))
+        printed = within(25, says, line, step, row.code, row.also.format_map(case.values))
         if row.mends:
             run(printed, lab, request)
-            within(60, says, "nothing is broken in .*", ".*", FINE)
+            within(25, says, "nothing is broken in .*", ".*", FINE)
 
 
 @pytest.fixture(scope="module")
 def joined(new_lab: Callable[[], Lab]) -> Site:
     """Return an agent of which nothing is wrong, beside the host: no Pod of it need run."""
     lab = new_lab()
-    # No node gives itself such a label.
-    lab.label = f"node-restriction.kubernetes.io/{lab.id}"
     group = lab.group("a")
     joining = Joining(lab, group)
+    # No node joins such a group by itself.
+    by_name = {"name": group.name, "nodeNames": group.nodes}
+    joining.agent.settings["virtualClusters"] = [by_name]
     values = {"agent": joining.agent.name, "agent_namespace": joining.agent.namespace}
     values["cluster"] = group.name
     made = Site(joining, joining.agent, group, lab.hub.kubeconfig, values)
@@ -91,14 +92,14 @@ def test_doctor_names(
         assert done.returncode == (0 if expected == NOTHING else row.code)
         return first.partition("; next: ")[2]
 
-    within(60, says, NOTHING)
+    within(25, says, NOTHING)
     with ExitStack() as ends:
         make(case, ends, tmp_path)
         line = expression(f"{row.line}; next: {row.next}", case.values)
-        printed = within(60, says, line)
+        printed = within(25, says, line)
         if row.mends:
             run(printed, lab, request)
-            within(60, says, NOTHING)
+            within(25, says, NOTHING)
 
 
 NOTHING = "Nothing is wrong"

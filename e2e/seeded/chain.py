@@ -16,7 +16,7 @@ from e2e.lab.api import Object, collection, path_of
 from e2e.lab.cleanup import LEASES
 from e2e.lab.lab import CLUSTERS, NODES, Group, Lab
 from e2e.lab.proxy import Proxy
-from e2e.lab.wait import THROUGH_HUB_S, eventually, within
+from e2e.lab.wait import PERIODIC_S, THROUGH_HUB_S, eventually, within
 from e2e.lab.webhook_server import VALIDATING, WebhookServer, validating
 from e2e.lab.works import condition
 from tests.fakes.authority import Authority
@@ -194,11 +194,19 @@ def overlapping_groups(case: Case) -> None:
 
 
 def closed_window(case: Case) -> None:
+    group = case.served("closed")
+    template = case.config_map(group)
+    case.lab.wait_fully_applied(template)
     start = datetime.now(UTC) + timedelta(hours=12)
     window = f"{start:%H:%M}-{start + timedelta(hours=2):%H:%M} UTC"
-    template = case.config_map(case.served("closed", window=window))
-    case.lab.wait_fully_applied(template)
-    # What is new on the host does not wait.
+    entries = case.agent.settings["virtualClusters"]
+    next(each for each in entries if each["name"] == group.name)["window"] = window
+    case.agent.reload()
+
+    def is_closed() -> None:
+        assert condition(case.lab.cluster(group.name), "TakesChanges")["status"] == "False"
+
+    within(PERIODIC_S, is_closed)
     case.lab.hub.patch(path_of(template), {"data": {"key": "new"}})
 
 
@@ -309,7 +317,7 @@ def _wait_with(case: Case, reason: str, message: str) -> None:
 
     made = within(THROUGH_HUB_S, pod)
     case.values["pod"] = made["metadata"]["name"]
-    state = {"name": "app", "state": {"waiting": {"reason": reason, "message": message}}}
+    state: Object = {"name": "app", "state": {"waiting": {"reason": reason, "message": message}}}
     state |= {"ready": False, "restartCount": 0, "image": "nowhere", "imageID": ""}
     case.lab.host.patch(f"{path_of(made)}/status", {"status": {"containerStatuses": [state]}})
 

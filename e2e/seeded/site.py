@@ -128,7 +128,8 @@ def stale_lease(site: Site, ends: ExitStack, _: Path) -> None:
 
 
 def groups_that_overlap(site: Site, ends: ExitStack, _: Path) -> None:
-    site.add(ends, {"name": f"{site.agent.name}-twin", "nodeNames": site.group.nodes})
+    selector = {"matchLabels": site.group.selector}
+    site.add(ends, {"name": f"{site.agent.name}-twin", "nodeSelector": selector})
 
 
 def misspelt_node(site: Site, ends: ExitStack, _: Path) -> None:
