@@ -85,7 +85,7 @@ def test_both_work_in_a_pod_of_the_agent_with_its_rights_and_mounts(lab: Lab) ->
     lab.propagate([template], group)
     lab.on_host(template, group)
     in_pod = InPod(joining)
-    row = cells(in_pod.run("status"))
+    row = cells(in_pod.run("status", group.name))
     assert (row["NAME"], row["READY"], row["NODES"]) == (group.name, "True", "1/1"), row
     what = (f"{template['metadata']['namespace']}/deploy/web", "-C", group.name)
 
