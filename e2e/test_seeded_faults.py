@@ -17,7 +17,7 @@ from e2e.lab.joining import Joining
 from e2e.lab.karmadactl import User
 from e2e.lab.kubectl import kubectl
 from e2e.lab.lab import Lab
-from e2e.lab.wait import within
+from e2e.lab.wait import BACKED_OFF_S, within
 from e2e.seeded import chain, site
 from e2e.seeded.chain import Case
 from e2e.seeded.site import Site
@@ -54,10 +54,10 @@ def test_explain_names(lab: Lab, name: str, tmp_path: Path, request: pytest.Fixt
             return second.removeprefix("next: ")
 
         line, step = expression(row.line, case.values), expression(row.next, case.values)
-        printed = within(25, says, line, step, row.code, row.also.format_map(case.values))
+        printed = within(BACKED_OFF_S, says, line, step, row.code, row.also.format_map(case.values))
         if row.mends:
             run(printed, lab, request)
-            within(25, says, "nothing is broken in .*", ".*", FINE)
+            within(BACKED_OFF_S, says, "nothing is broken in .*", ".*", FINE)
 
 
 @pytest.fixture(scope="module")
@@ -92,14 +92,14 @@ def test_doctor_names(
         assert done.returncode == (0 if expected == NOTHING else row.code)
         return first.partition("; next: ")[2]
 
-    within(25, says, NOTHING)
+    within(BACKED_OFF_S, says, NOTHING)
     with ExitStack() as ends:
         make(case, ends, tmp_path)
         line = expression(f"{row.line}; next: {row.next}", case.values)
-        printed = within(25, says, line)
+        printed = within(BACKED_OFF_S, says, line)
         if row.mends:
             run(printed, lab, request)
-            within(25, says, NOTHING)
+            within(BACKED_OFF_S, says, NOTHING)
 
 
 NOTHING = "Nothing is wrong"

@@ -192,19 +192,25 @@ async def test_fault_is_named_in_the_first_line(
     [
         (
             hub(made.work(suspendDispatching=True)),
-            (f"kubectl -n karmada-es-branch-a patch work {made.WORK} --type=merge "
-            """-p '{"spec": {"suspendDispatching": null}}' # on the hub"""),
+            (
+                f"kubectl -n karmada-es-branch-a patch work {made.WORK} --type=merge "
+                """-p '{"spec": {"suspendDispatching": null}}' # on the hub"""
+            ),
         ),
         (
             suspended,
-            ("kubectl -n edge patch propagationpolicy web --type=merge "
-            """-p '{"spec": {"suspension": null}}' # on the hub"""),
+            (
+                "kubectl -n edge patch propagationpolicy web --type=merge "
+                """-p '{"spec": {"suspension": null}}' # on the hub"""
+            ),
         ),
         (cordoned, "kubectl uncordon a1 # on the host"),
         (
             tainted({"key": "dedicated"}),
-            ("kubectl karmada taint clusters branch-a dedicated:NoSchedule- # on the hub, or have "
-            "PropagationPolicy edge/web tolerate it"),
+            (
+                "kubectl karmada taint clusters branch-a dedicated:NoSchedule- # on the hub, or have "
+                "PropagationPolicy edge/web tolerate it"
+            ),
         ),
     ],
 )
