@@ -88,7 +88,8 @@ class Examination:
         await self._make(self.host, *installed)
         if hub:
             await self._make(hub, lambda: self._clusters(hub))
-        await self._make(self.host, self._groups, self._remains)
+        if self.host.is_reachable:
+            await self._make(self.host, self._groups, self._remains)
         clocks = [f for c in (hub, self.host) if c for f in findings.of_clock(c.name, c.ahead_s)]
         return list(dict.fromkeys(clocks + self.findings))
 

@@ -110,8 +110,7 @@ _TYPES = (
 def of_conditions(conditions: Mapping[str, Iterable[Condition]]) -> Iterator[Finding]:
     """Yield the conditions that are not normal; what holds for all virtual clusters once.
 
-    Ready is last, as it follows from others. Unknown is what the agent cannot determine: only
-    Karmada writes it, where it has no report.
+    Ready, which follows from others, is last. Unknown is only written by Karmada, without a report.
     """
     seen = set()
     for name, each_of in conditions.items():

@@ -208,8 +208,8 @@ async def test_fault_is_named_in_the_first_line(
         (
             tainted({"key": "dedicated"}),
             (
-                "kubectl karmada taint clusters branch-a dedicated:NoSchedule- # on the hub, or have "
-                "PropagationPolicy edge/web tolerate it"
+                "kubectl karmada taint clusters branch-a dedicated:NoSchedule- # on the hub, "
+                "or have PropagationPolicy edge/web tolerate it"
             ),
         ),
     ],
