@@ -35,12 +35,8 @@ class Joining:
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.run_without_host("--kubeconfig", str(self.lab.host.kubeconfig), *arguments)
 
-    def write(self) -> None:
-        """Write the settings as they are now, as each run does."""
-        self.file.write_text(yaml.safe_dump(settings_file(self.agent.settings)))
-
     def run_without_host(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        self.write()
+        self.file.write_text(yaml.safe_dump(settings_file(self.agent.settings)))
         environment = clean_environment()
         program = program_for(self.dies_at, environment)
         command = [sys.executable, "-m", program, "join", "--config", str(self.file)]

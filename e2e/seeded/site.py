@@ -50,7 +50,7 @@ class Site:
         self.joining.lab.clusters.add(entry["name"])
         self.values["twin"] = entry["name"]
         entries.append(entry)
-        ends.callback(self.joining.write)
+        ends.callback(self.join)
         ends.callback(entries.remove, entry)
         self.join()
 

@@ -102,7 +102,7 @@ def of_groups(
 
 
 _TYPES = (
-    *(spec.type for spec in declared_conditions(FEATURES)),
+    *sorted((spec.type for spec in declared_conditions(FEATURES)), key=lambda each: each.normal),
     *(rules.NODES_REACHABLE, rules.GROUP_TRUSTED, rules.AGENT_APART, rules.READY),
 )
 
