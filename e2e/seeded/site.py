@@ -12,15 +12,13 @@ from pathlib import Path
 import yaml
 
 from control_planes.pki import Authority
-from e2e.lab import objects
 from e2e.lab.agent import Agent
 from e2e.lab.api import Api, Object, collection
 from e2e.lab.cleanup import LEASES
 from e2e.lab.joining import Joining
-from e2e.lab.lab import AGENT_LABEL, Group
+from e2e.lab.lab import Group
 from e2e.lab.proxy import Proxy
 from e2e.lab.tls_front import TlsFront, lead
-from e2e.lab.wait import eventually
 from e2e.seeded.chain import LONG_AGO, ended_certificate
 
 DOMAIN = "virtualcluster.kubeedge.io"
@@ -134,16 +132,3 @@ def groups_that_overlap(site: Site, ends: ExitStack, _: Path) -> None:
 
 def misspelt_node(site: Site, ends: ExitStack, _: Path) -> None:
     site.add(ends, {"name": f"{site.agent.name}-typo", "nodeNames": ["no-such-node"]})
-
-
-def claims_without_a_cluster(site: Site, _: ExitStack, __: Path) -> None:
-    name = site.values["twin"] = f"{site.agent.name}-left"
-    space = objects.namespace(f"edge-v-{name}")
-    space["metadata"]["labels"] = {
-        f"{DOMAIN}/cluster": name,
-        f"{DOMAIN}/namespace": "edge",
-        AGENT_LABEL: site.agent.name,
-    }
-    lab = site.joining.lab
-    account = f"system:serviceaccount:{site.agent.namespace}:{site.agent.name}"
-    eventually(lab.host.acting_as(account).create, space)
