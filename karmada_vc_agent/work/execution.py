@@ -430,9 +430,9 @@ def _conditions(
     if outcome.waiting:
         waits = works.waiting(generation, outcome.waiting.text)
         return [waits, works.applied(total, errors)] if errors else [waits]
-    was_recreated = outcome.was_recreated
+    was_recreated, is_whole = outcome.was_recreated, vc.window and not errors
     return [
-        dispatched(generation) if vc.window else works.dispatching(suspended=False),
+        dispatched(generation) if is_whole else works.dispatching(suspended=False),
         works.applied_condition(before, total, errors, was_recreated=was_recreated, is_new=is_new),
     ]
 

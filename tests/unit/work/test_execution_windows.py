@@ -1,12 +1,14 @@
 """ExecutionController with maintenance windows: new generations wait, what was applied stays."""
 
+from contextlib import suppress
+
 import orjson
 import pytest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.features.checkpoint.entries import encoded
 from karmada_vc_agent.features.windows.feature import WindowStates
-from karmada_vc_agent.kube.controller import Requeue
+from karmada_vc_agent.kube.controller import Requeue, RetryError
 from karmada_vc_agent.model.objects import Object, annotations_of
 from karmada_vc_agent.model.vocabulary import APPLIED_ANNOTATION
 from tests.fakes import objects
@@ -76,6 +78,17 @@ async def test_what_needs_a_new_namespace_waits_though_nothing_may_be_read_there
     assert says(world) == ("False", "OutsideWindow")
     assert condition(world, "Applied") is None
     assert world.host.writes() == []
+
+
+async def test_what_could_not_be_read_once_in_a_closed_window_still_waits(world: World) -> None:
+    world.host.seed(objects.claimed("branch-a"))
+    world.host.fail(403, method="GET", path=SETTINGS, times=1)
+    for _ in range(2):
+        with suppress(RetryError):
+            await sync(world, CLOSED, objects.config_map())
+        world.look()
+    assert value(world) is None
+    assert says(world) == ("False", "OutsideWindow")
 
 
 async def test_new_generation_waits_and_says_until_when(world: World) -> None:
