@@ -15,13 +15,15 @@ UP = """Make two kind clusters: a hub with Karmada, and a host with three worker
 
 With Docker, from kind's own node image. Without it, with podman as root, from a node image that
 is built of Debian packages and Go modules on first use; no registry is needed.
-DIR gets hub.kubeconfig, hub-pods.kubeconfig, host.kubeconfig, bin/ and kind.json. The names of the
-clusters follow from it: sets in different directories may run at the same time.
+DIR gets hub.kubeconfig, hub-pods.kubeconfig, host.kubeconfig, bin/, kind.json and env. The names of
+the clusters follow from it: sets in different directories may run at the same time. env, for a
+shell to source, puts bin/ into PATH and the host's kubeconfig into KUBECONFIG, and names engine,
+clusters and the hub's address for pods.
 
 \b
 Examples:
   hack/kind-up .kind
-  KUBECONFIG=.kind/host.kubeconfig .kind/bin/kubectl get pods -A -o wide
+  . .kind/env; kubectl get pods -A -o wide
   hack/kind-up --can-run                         # says why not, exit code 1
   hack/kind-up --can-run --install               # the same, once apt has installed what it can
   hack/kind-down .kind

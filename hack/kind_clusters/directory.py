@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -78,6 +79,11 @@ class Directory:
         return self.root / "kind.json"
 
     @property
+    def variables(self) -> Path:
+        """File that a shell of a user of the set sources."""
+        return self.root / "env"
+
+    @property
     def is_ours(self) -> bool:
         return self.state.exists()
 
@@ -101,6 +107,16 @@ class Directory:
 
     def write_state(self, state: State) -> None:
         self.state.write_text(json.dumps(asdict(state), indent=2) + "\n")
+        values = {
+            **state.environment,
+            "ENGINE": state.engine,
+            **{f"KIND_{part.upper()}": name for part, name in state.clusters.items()},
+            "KARMADA_SERVER": state.karmada_server,
+            "KUBECONFIG": str(self.host),
+        }
+        lines = [f"export {name}={shlex.quote(value)}" for name, value in values.items()]
+        path = f"export PATH={shlex.quote(str(self.bin))}:$PATH"
+        self.variables.write_text("\n".join([path, *lines]) + "\n")
 
     def read_state(self) -> State | None:
         """Return what is up; None while it is not whole."""
@@ -111,7 +127,7 @@ class Directory:
         """Remove everything of ours, and the directory itself when nothing else is in it."""
         for path in (self.bin, self.karmada):
             shutil.rmtree(path, ignore_errors=True)
-        files = (self.hub, self.hub_pods, self.host, self.host2, self.state)
+        files = (self.hub, self.hub_pods, self.host, self.host2, self.variables, self.state)
         for path in (*files, *self.root.glob("kwok-*.log")):
             path.unlink(missing_ok=True)
         if self.root.exists() and not any(self.root.iterdir()):

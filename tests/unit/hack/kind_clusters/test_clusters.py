@@ -2,6 +2,7 @@
 
 import json
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,11 @@ def test_directory_says_what_is_up_and_is_removed_whole(tmp_path: Path) -> None:
     assert directory.read_state() == state
     directory.host.write_text("")
     assert json.loads((directory.root / "kind.json").read_text())["engine"] == "podman"
+    shell = ["sh", "-c", '. "$0"; echo "$A $ENGINE $KIND_HOST $KUBECONFIG"', directory.variables]
+    told = subprocess.run(  # noqa: S603 - a file of ours
+        shell, capture_output=True, text=True, check=True
+    ).stdout
+    assert told == f"b podman karmada-vc-1-host {directory.host}\n"
     directory.remove()
     assert not directory.root.exists()
 
