@@ -22,7 +22,8 @@ FAULTS: Final[dict[str, dict[str, str]]] = _table("faults")
 """Name -> side, says and do; the names are in the order of the chain."""
 EXIT_CODES: Final = {"hub": 3, "agent": 4, "host": 5}
 """Side that can mend a fault -> exit code of `explain`."""
-_ADVICE: dict[str, str] = _table("advice")
+ADVICE: Final[dict[str, str]] = _table("advice")
+"""Code of a refusal -> what to do."""
 _MEANINGS = [(row["fault"], re.compile(row["text"])) for row in _table("meanings")]
 _REFUSAL = re.compile(rf"refused .*?: ({'|'.join(Code)}): (.*)", re.DOTALL)
 TEXT_AT_MOST = 400
@@ -49,8 +50,7 @@ def meaning(text: str, otherwise: str, **values: object) -> Fault:
     """Return the fault that a text of others means; otherwise: the one of all other texts."""
     if refusal := _REFUSAL.search(text):
         code = refusal[1]
-        advice = _ADVICE.get(code, _ADVICE["default"])
-        return fault("Refused", code=code, reason=refusal[2], advice=advice)
+        return fault("Refused", code=code, reason=refusal[2], advice=ADVICE[code])
     name = next((name for name, pattern in _MEANINGS if pattern.search(text)), otherwise)
     return fault(name, reason=text, **values)
 
