@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from control_planes.errors import ControlPlanesError
 
@@ -112,6 +113,7 @@ class Directory:
             "ENGINE": state.engine,
             **{f"KIND_{part.upper()}": name for part, name in state.clusters.items()},
             "KARMADA_SERVER": state.karmada_server,
+            "HUB_ADDRESS": str(urlsplit(state.karmada_server).hostname),
             "KUBECONFIG": str(self.host),
         }
         lines = [f"export {name}={shlex.quote(value)}" for name, value in values.items()]

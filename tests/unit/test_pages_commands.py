@@ -16,7 +16,10 @@ from click.testing import CliRunner
 from karmada_vc_agent.cli import main
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/install.md", "docs/plan.md", "docs/upgrading.md", "docs/index.md")
+PAGES = (
+    *("README.md", "docs/install.md", "docs/plan.md", "docs/operations.md", "docs/index.md"),
+    *("docs/tutorial.md", "docs/gateway.md", "docs/adopting.md", "docs/autonomy.md"),
+)
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _OURS = re.compile(r"(?:manifests|hack|docs)/[\w./-]+")
 

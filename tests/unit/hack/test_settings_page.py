@@ -1,7 +1,8 @@
-"""docs/settings.md is what the settings declare of themselves."""
+"""docs/settings.md is what the settings declare of themselves, docs/commands.md what help says."""
 
 from pathlib import Path
 
+from generate import commands_page
 from generate.settings_page import page
 from karmada_vc_agent.config.decoding import flags_of, settings_of
 from karmada_vc_agent.feature_list import CONFIG
@@ -19,6 +20,12 @@ def rows() -> dict[str, list[str]]:
 
 def test_page_is_up_to_date() -> None:
     assert DOCUMENT.read_text() == page(), "run hack/update-settings"
+
+
+def test_page_of_commands_is_up_to_date() -> None:
+    text = commands_page.page()
+    assert "\n## join\n" in text
+    assert DOCUMENT.with_name("commands.md").read_text() == text, "run hack/update-settings"
 
 
 def test_every_setting_has_a_row() -> None:

@@ -1,0 +1,93 @@
+"""Commands of a page, typed as a reader would, and what the page shows of their output.
+
+A `console` block has a command behind each `$`, and below it what is shown of its output: lines
+that a command prints, in any order, until it does. `bash` blocks are run whole. Comments in HTML
+are not on the site.
+"""
+
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from e2e.lab.wait import within
+
+BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_REMEMBERED = re.compile(r"(export|alias|\.|\w+=\S*) ?")
+"""Commands that change the shell: each later one is run behind them."""
+_VARIES = (
+    (re.compile(r"\b(\d+[smhd])+\b"), "AGE"),
+    (re.compile(r"-[0-9a-z]{6,10}-[0-9a-z]{5}\b"), "-POD"),
+    (re.compile(r"karmada-vc-[0-9a-f]{6}-"), "NODE-"),
+    (re.compile(r"\b(\d+\.){3}\d+\b"), "ADDRESS"),
+    (re.compile(r"v?\d+\.\d+\.\d+"), "VERSION"),
+)
+_WITHIN_S = 180
+_ENDS_WITHIN_S = 300
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command. shown: lines that the page has of its output."""
+
+    command: str
+    shown: tuple[str, ...] = ()
+
+
+def steps(page: str) -> Iterator[Step]:
+    """Yield the commands of a page in their order."""
+    for language, text in BLOCK.findall(page):
+        if language == "bash":
+            yield Step(text)
+        elif language == "console":
+            for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+                command, _, shown = part.replace("\\\n", " ").partition("\n")
+                lines = (line for line in shown.splitlines() if line.strip(" .…"))
+                yield Step(command, tuple(lines))
+
+
+def comparable(line: str) -> str:
+    """Return a line without what differs from run to run: ages, addresses, names of pods."""
+    for pattern, name in _VARIES:
+        line = pattern.sub(name, line)
+    return " ".join(line.split())
+
+
+@dataclass
+class Reader:
+    """Someone who follows a page in a folder. environment: of the shell."""
+
+    folder: Path
+    environment: Mapping[str, str]
+    _remembered: list[str] = field(default_factory=list)
+
+    def type(self, step: Step) -> None:
+        """Run a command; AssertionError if it fails, or does not print what the page shows."""
+        if not step.shown:
+            self._run(step.command)
+            if _REMEMBERED.match(step.command):
+                self._remembered.append(step.command)
+            return
+        within(_WITHIN_S, self._run_and_compare, step)
+
+    def _run_and_compare(self, step: Step) -> None:
+        printed = self._run(step.command)
+        lines = set(map(comparable, printed.splitlines()))
+        missing = [line for line in step.shown if comparable(line) not in lines]
+        assert not missing, f"{step.command} prints no {missing}, but\n{printed}"
+
+    def _run(self, command: str) -> str:
+        script = "\n".join(("shopt -s expand_aliases", *self._remembered, command))
+        done = subprocess.run(
+            ("bash", "-eo", "pipefail", "-c", script),
+            cwd=self.folder,
+            env=dict(self.environment),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=_ENDS_WITHIN_S,
+        )
+        assert done.returncode == 0, f"$ {command}\nexit code {done.returncode}\n{done.stdout}"
+        return done.stdout
