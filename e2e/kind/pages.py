@@ -1,8 +1,8 @@
 """Commands of a page, typed as a reader would, and what the page shows of their output.
 
 A `console` block has a command behind each `$`, and below it what is shown of its output: lines
-that a command prints, in any order, until it does. `bash` blocks are run whole. Comments in HTML
-are not on the site.
+that a command prints, in any order, until it does. `bash` blocks are run whole. A block behind an
+HTML comment `run by FILE` is left to that story.
 """
 
 import re
@@ -13,7 +13,9 @@ from pathlib import Path
 
 from e2e.lab.wait import within
 
-BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(
+    r"^(<!-- run by [\w./]+ -->\n)?```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL
+)
 _REMEMBERED = re.compile(r"(export|alias|\.|\w+=\S*) ?")
 """Commands that change the shell: each later one is run behind them."""
 _VARIES = (
@@ -35,9 +37,16 @@ class Step:
     shown: tuple[str, ...] = ()
 
 
+def blocks(page: str) -> Iterator[tuple[str, str]]:
+    """Yield language and text of each block that is not left to another story."""
+    for elsewhere, language, text in _BLOCK.findall(page):
+        if not elsewhere:
+            yield language, text
+
+
 def steps(page: str) -> Iterator[Step]:
     """Yield the commands of a page in their order."""
-    for language, text in BLOCK.findall(page):
+    for language, text in blocks(page):
         if language == "bash":
             yield Step(text)
         elif language == "console":
