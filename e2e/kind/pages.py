@@ -1,8 +1,8 @@
 """Commands of a page, typed as a reader would, and what the page shows of their output.
 
 A `console` block has a command behind each `$`, and below it what is shown of its output: lines
-that a command prints, in any order, until it does. `bash` blocks are run whole. A block behind an
-HTML comment `run by FILE` is left to that story.
+that the command prints, in any order; it is repeated until it does. A line may end with `...`.
+`bash` blocks are run whole. A block behind an HTML comment `run by FILE` is left to that story.
 """
 
 import re
@@ -25,6 +25,7 @@ _VARIES = (
     (re.compile(r"\b(\d+\.){3}\d+\b"), "ADDRESS"),
     (re.compile(r"v?\d+\.\d+\.\d+"), "VERSION"),
 )
+_MORE = "..."
 _WITHIN_S = 180
 _ENDS_WITHIN_S = 300
 
@@ -52,7 +53,7 @@ def steps(page: str) -> Iterator[Step]:
         elif language == "console":
             for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
                 command, _, shown = part.replace("\\\n", " ").partition("\n")
-                lines = (line for line in shown.splitlines() if line.strip(" .…"))
+                lines = (line for line in shown.splitlines() if line.strip(" ."))
                 yield Step(command, tuple(lines))
 
 
@@ -61,6 +62,14 @@ def comparable(line: str) -> str:
     for pattern, name in _VARIES:
         line = pattern.sub(name, line)
     return " ".join(line.split())
+
+
+def is_printed(shown: str, printed: str) -> bool:
+    """Return whether a line of an output is as the page shows it."""
+    line, lines = comparable(shown), map(comparable, printed.splitlines())
+    if line.endswith(_MORE):
+        return any(each.startswith(line.removesuffix(_MORE)) for each in lines)
+    return line in lines
 
 
 @dataclass
@@ -82,8 +91,7 @@ class Reader:
 
     def _run_and_compare(self, step: Step) -> None:
         printed = self._run(step.command)
-        lines = set(map(comparable, printed.splitlines()))
-        missing = [line for line in step.shown if comparable(line) not in lines]
+        missing = [line for line in step.shown if not is_printed(line, printed)]
         assert not missing, f"{step.command} prints no {missing}, but\n{printed}"
 
     def _run(self, command: str) -> str:
