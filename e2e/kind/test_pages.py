@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.kind.installed import ROOT, Installed
+from e2e.kind.installed import AGENT, ROOT, Installed
 from e2e.kind.pages import Reader, Step, blocks, steps
+from e2e.lab.wait import wait_until_deleted
 
 PREPARED = ("hack/kind-up", "hack/kind-down", "hack/image", "pip install")
 """What hack/kind-story does itself before and after these pages."""
@@ -21,8 +22,9 @@ IMAGE = "karmada-vc-agent:0.1.0"
 
 
 def commands_of(page: str) -> list[Step]:
-    found = steps((ROOT / "docs" / page).read_text())
-    return [step for step in found if not step.command.startswith(PREPARED)]
+    """Return the commands of a page but for those of PREPARED."""
+    every = steps((ROOT / "docs" / page).read_text())
+    return [step for step in every if not step.command.startswith(PREPARED)]
 
 
 @pytest.fixture
@@ -36,6 +38,7 @@ def clone(kind: Installed, tmp_path: Path) -> Iterator[Path]:
     (folder / ".kind").symlink_to(kind.directory)
     (folder / "dist").symlink_to(os.environ["KIND_RELEASE"])
     yield folder
+    wait_until_deleted(kind.host, f"/api/v1/namespaces/{AGENT}")
     selector = ("--selector", CONTROL_PLANE)
     kind.kubectl("taint", "--overwrite", "nodes", *selector, f"{CONTROL_PLANE}=:NoSchedule")
     for node, group in kind.groups.items():
