@@ -27,6 +27,13 @@ def commands_of(page: str) -> list[Step]:
     return [step for step in every if not step.command.startswith(PREPARED)]
 
 
+def type_all(kind: Installed, reader: Reader, page: str) -> None:
+    """Type the commands of a page that removes the agent in the end."""
+    for step in commands_of(page):
+        reader.type(step)
+    wait_until_deleted(kind.host, f"/api/v1/namespaces/{AGENT}")
+
+
 @pytest.fixture
 def clone(kind: Installed, tmp_path: Path) -> Iterator[Path]:
     """Return a clone as hack/kind-up and hack/image leave it; put the nodes back afterwards."""
@@ -38,7 +45,6 @@ def clone(kind: Installed, tmp_path: Path) -> Iterator[Path]:
     (folder / ".kind").symlink_to(kind.directory)
     (folder / "dist").symlink_to(os.environ["KIND_RELEASE"])
     yield folder
-    wait_until_deleted(kind.host, f"/api/v1/namespaces/{AGENT}")
     selector = ("--selector", CONTROL_PLANE)
     kind.kubectl("taint", "--overwrite", "nodes", *selector, f"{CONTROL_PLANE}=:NoSchedule")
     for node, group in kind.groups.items():
@@ -85,11 +91,8 @@ def test_install(kind: Installed, clone: Path) -> None:
     (folder / "host.kubeconfig").write_bytes(kind.host.kubeconfig.read_bytes())
     programs = (Path(os.environ["KIND_AGENT"]).parent, kind.directory / "bin")
     reader = reader_in(folder, *programs, KUBECONFIG="host.kubeconfig")
-    for step in commands_of("install.md"):
-        reader.type(step)
+    type_all(kind, reader, "install.md")
 
 
-def test_tutorial(clone: Path) -> None:
-    reader = reader_in(clone)
-    for step in commands_of("tutorial.md"):
-        reader.type(step)
+def test_tutorial(kind: Installed, clone: Path) -> None:
+    type_all(kind, reader_in(clone), "tutorial.md")
