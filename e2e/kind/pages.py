@@ -16,8 +16,10 @@ from e2e.lab.wait import within
 _BLOCK = re.compile(
     r"^(<!-- run by [\w./]+ -->\n)?```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL
 )
-_REMEMBERED = re.compile(r"(export|alias|\.|\w+=\S*) ?")
-"""Commands that change the shell: each later one is run behind them."""
+_CHANGES_SHELL = re.compile(r"(alias|\.) ")
+"""Commands behind which each later one is run."""
+_ASSIGNS = re.compile(r"(?:export )?(\w+)=")
+"""Commands whose variable each later one has, with the value that it has now."""
 _VARIES = (
     (re.compile(r"\b(\d+[smhd])+\b"), "AGE"),
     (re.compile(r"-[0-9a-z]{6,10}-[0-9a-z]{5}\b"), "-POD"),
@@ -83,9 +85,11 @@ class Reader:
     def type(self, step: Step) -> None:
         """Run a command; AssertionError if it fails, or does not print what the page shows."""
         if not step.shown:
-            self._run(step.command)
-            if _REMEMBERED.match(step.command):
-                self._remembered.append(step.command)
+            assigns = _ASSIGNS.match(step.command)
+            declared = f"\ndeclare -p {assigns[1]}" if assigns else ""
+            printed = self._run(step.command + declared)
+            if assigns or _CHANGES_SHELL.match(step.command):
+                self._remembered.append(printed if assigns else step.command)
             return
         within(_WITHIN_S, self._run_and_compare, step)
 

@@ -18,7 +18,7 @@ from karmada_vc_agent.cli import main
 ROOT = Path(__file__).parents[2]
 PAGES = (
     *("README.md", "docs/install.md", "docs/plan.md", "docs/operations.md", "docs/index.md"),
-    *("docs/tutorial.md", "docs/gateway.md", "docs/adopting.md", "docs/autonomy.md"),
+    *("docs/tutorial.md", "docs/adopting.md", "docs/autonomy.md"),
 )
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _OURS = re.compile(r"(?:manifests|hack|docs)/[\w./-]+")
@@ -34,7 +34,7 @@ def commands() -> Iterator[tuple[str, tuple[str, ...]]]:
         for block in blocks(page, "console"):
             for line in block.replace("\\\n", " ").splitlines():
                 if line.startswith("$ "):
-                    for part in re.split(r"\s(?:&&|\||;)\s", line[2:]):
+                    for part in re.split(r"\s(?:&&|\|\|?|;)\s", line[2:]):
                         words = shlex.split(part, comments=True)
                         yield page, tuple(word for word in words if word != "...")
 

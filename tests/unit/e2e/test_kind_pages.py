@@ -62,9 +62,14 @@ def reader(tmp_path: Path) -> Reader:
 
 
 def test_a_shell_remembers_variables_and_aliases(reader: Reader) -> None:
-    for command in ("names=(north south)", "alias say='echo said'", "export MORE=yes"):
+    for command in (
+        "alias say='echo said'",
+        "names=(north south)",
+        "export MORE=yes",
+        "now=$(echo x >>lines; wc -l <lines)",
+    ):
         reader.type(Step(command))
-    reader.type(Step("say ${names[1]} $MORE", ("said south yes",)))
+    reader.type(Step("say ${names[1]} $now; bash -c 'echo $MORE'", ("said south 1", "yes")))
 
 
 def test_a_command_that_fails_ends_it(reader: Reader) -> None:
