@@ -38,19 +38,20 @@ def abnormal_reasons() -> Iterator[tuple[str, str]]:
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or not node.args:
                 continue
-            reason, function = node.args[0], node.func
-            if not isinstance(reason, ast.Constant) or not str(reason.value).isalpha():
+            first, function = node.args[0], node.func
+            reason = str(first.value) if isinstance(first, ast.Constant) else ""
+            if not reason.isalpha():
                 continue
             called = getattr(function, "attr", getattr(function, "id", ""))
             if called in _MAKERS:
-                yield "", reason.value
+                yield "", reason
             elif called in _STATUSES and isinstance(function, ast.Attribute):
                 owner = getattr(function.value, "id", "")
                 kind = getattr(importlib.import_module(name), owner, None)
                 if not isinstance(kind, ConditionType):
                     continue
                 if _STATUSES[called] != kind.normal:
-                    yield kind.name, reason.value
+                    yield kind.name, reason
 
 
 def test_page_is_up_to_date() -> None:
@@ -91,7 +92,7 @@ def test_events_are_in_the_source() -> None:
 
 @pytest.mark.parametrize("section", ["refusals", "events", *BY_CONDITION])
 def test_texts_are_sentences(section: str) -> None:
-    texts = TEXTS.get(section) or BY_CONDITION[section]
+    texts: dict[str, dict[str, str]] = TEXTS.get(section) or TEXTS["conditions"][section]
     for name, text in texts.items():
         assert text.keys() == ({"what", "why"} if section == "refusals" else {"why", "do"}), name
         assert all(value.endswith(".") for value in text.values()), name

@@ -76,7 +76,12 @@ def test_directory_says_what_is_up_and_is_removed_whole(tmp_path: Path) -> None:
     assert directory.read_state() == state
     directory.host.write_text("")
     assert json.loads((directory.root / "kind.json").read_text())["engine"] == "podman"
-    shell = ["sh", "-c", '. "$0"; echo "$A $ENGINE $KIND_HOST $KUBECONFIG"', directory.variables]
+    shell = [
+        "sh",
+        "-c",
+        '. "$0"; echo "$A $ENGINE $KIND_HOST $KUBECONFIG"',
+        str(directory.variables),
+    ]
     told = subprocess.run(  # noqa: S603 - a file of ours
         shell, capture_output=True, text=True, check=True
     ).stdout
