@@ -81,7 +81,7 @@ def test_output_that_is_not_as_shown_ends_it(
     reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "_WITHIN_S", 0.0)
-    with pytest.raises(pytest.fail.Exception, match="prints no"):
+    with pytest.raises(AssertionError, match="prints no"):
         reader.type(Step("echo north", ("south",)))
 
 
@@ -91,6 +91,6 @@ def test_a_command_is_repeated_until_it_prints_what_is_shown(reader: Reader) -> 
 
 @pytest.mark.parametrize("page", ["tutorial.md", "install.md"])
 def test_pages_have_commands_and_what_is_prepared_is_on_them(page: str) -> None:
-    assert len(commands_of(page)) > 10
+    assert len(commands_of(page)) >= 10
     text = (Path(__file__).parents[3] / "docs" / page).read_text()
     assert any(f"$ {command}" in text for command in PREPARED)
