@@ -51,6 +51,17 @@ def is_for(agent: str, metadata: Mapping[str, Any]) -> bool:
     return bool((metadata.get("labels") or {}).get(AGENT_LABEL, agent) == agent)
 
 
+async def purge(host: ApiClient, _: str, agent: str, say: Callable[[str], object]) -> None:
+    """Release the objects of an agent that is removed: nobody else would. Raises KubeError."""
+    for obj in await items_unless_absent(host, PATH) or ():
+        metadata, own = obj["metadata"], finalizer(agent)
+        if own in (finalizers := metadata.get("finalizers") or ()):
+            rest = [each for each in finalizers if each != own]
+            patch = {"finalizers": rest, "resourceVersion": metadata["resourceVersion"]}
+            await host.merge_patch(f"{PATH}/{metadata['name']}", {"metadata": patch})
+            say(f"host: released {KIND} {metadata['name']}, which stays; kubectl delete removes it")
+
+
 @dataclass(slots=True)
 class Definition:
     """A VirtualCluster object as it was read.

@@ -3,7 +3,7 @@
 from typing import Any
 
 from karmada_vc_agent.access import templates
-from karmada_vc_agent.features.objects.definitions import ObjectsStart, describe, start
+from karmada_vc_agent.features.objects.definitions import ObjectsStart, describe, purge, start
 from karmada_vc_agent.kube.controller import ControllerSpec
 from karmada_vc_agent.runner.parts import Feature, Parts
 
@@ -23,6 +23,7 @@ FEATURE = Feature(
     controllers=(_setup,),
     start=start,
     describe=describe,
+    purge=purge,
     # The CRD is as `hack/update-manifests` generates it from the settings.
     definitions=lambda config: (
         (templates.document("features/objects/crd.yaml", {}),) if config.objects.enabled else ()
