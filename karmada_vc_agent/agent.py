@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 from karmada_vc_agent.cluster.hub_clusters import AgentState
 from karmada_vc_agent.cluster.lease import Lead, check_apart_from_tenants
 from karmada_vc_agent.cluster.registration import LiveSettings, VirtualClusterSources
-from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import FEATURES
@@ -38,6 +37,7 @@ from karmada_vc_agent.runner.clients import Clients, HubCertificate, connect, wa
 from karmada_vc_agent.runner.collector import HOST, HUB
 from karmada_vc_agent.runner.common import Common, Fence
 from karmada_vc_agent.runner.hub_presence import KUBE_SYSTEM_PATH, HubStart
+from karmada_vc_agent.runner.parts import Serving
 from karmada_vc_agent.runner.process import JoinedClusters, SettingsFollower, has_rights, until
 from karmada_vc_agent.runner.service import END_S, Service
 from karmada_vc_agent.telemetry.endpoints import METRICS_PATH, Note
@@ -85,8 +85,9 @@ class Agent:
         node: str = "",
         settings: SettingsFollower | None = None,
     ) -> None:
-        self._virtual_clusters = VirtualClusters()
-        sources = VirtualClusterSources(self._virtual_clusters)
+        serving = next((each.serving(config) for each in FEATURES if each.serving), Serving())
+        self._virtual_clusters, self._elect = serving.registry, serving.election
+        sources = VirtualClusterSources(self._virtual_clusters.everywhere)
         self._joined = JoinedClusters(sources.add("the settings file").replace_all)
         self._joined.take(config.virtual_clusters)
         starts = (each.start(sources, config) for each in FEATURES)
@@ -105,7 +106,7 @@ class Agent:
         self.reachability: dict[str, History] = {}
         self.service: Service | None = None
         self._identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-        self._has_handed_over = False
+        self._handed_over = ""
         self.metrics = metrics or Metrics(each.metrics for each in FEATURES)
         self._supervisor = Supervisor(self.metrics.part_restarted)
         self.metrics.add_source(self._samples)
@@ -156,8 +157,8 @@ class Agent:
         try:
             work = self._lead_and_serve(clients, stop)
             await until(stop, work, lambda: self.phase == SERVING, END_S)
-            if self._has_handed_over:
-                raise LeadLostError("handed over to a standby that reaches the hub")
+            if self._handed_over:
+                raise LeadLostError(f"handed over: {self._handed_over}")
         finally:
             for task in followers:
                 task.cancel()
@@ -198,10 +199,11 @@ class Agent:
             start = self.hub_start
             checking = group.create_task(start.check(host_uid), name="check the hub")
             await asyncio.wait((checking,), timeout=start.patience_s)
-            vcs = self._virtual_clusters.values()
+            vcs = self._virtual_clusters.everywhere.values()
             look = partial(self._check_node, clients, vcs)
             await retry_until_done("read the agent's own node", look)
-            state = AgentState(clients.host, config.agent_namespace, config.agent_name)
+            place = config.agent_namespace, config.agent_name
+            state = AgentState(clients.host, *place, self._virtual_clusters.serves)
             election = self._new_election(clients.host_urgent) if config.leader_elect else None
             if election is not None:
                 self.waits_for = NEITHER
@@ -229,9 +231,8 @@ class Agent:
             checking.cancel()
 
     async def _hand_over(self, election: LeaderElection, stop: asyncio.Event) -> None:
-        await election.wait_handed_over()
-        _log.warning("Handing over the lead: the hub is away from here, a standby reaches it")
-        self._has_handed_over = True
+        self._handed_over = await election.wait_handed_over()
+        _log.warning("Handing over the lead", extra={"reason": self._handed_over})
         stop.set()
 
     async def _take_lead(
@@ -302,7 +303,7 @@ class Agent:
 
     def _new_election(self, host: ApiClient) -> LeaderElection:
         config = self._config
-        return LeaderElection(
+        return self._elect(
             host,
             config.agent_namespace,
             config.agent_name,

@@ -14,10 +14,12 @@ from karmada_vc_agent.features.policies.feature import FEATURE as POLICIES
 from karmada_vc_agent.features.quota.feature import FEATURE as QUOTA
 from karmada_vc_agent.features.service_export.feature import FEATURE as SERVICE_EXPORT
 from karmada_vc_agent.features.service_names.feature import FEATURE as SERVICE_NAMES
+from karmada_vc_agent.features.shards.feature import FEATURE as SHARDS
 from karmada_vc_agent.features.windows.feature import FEATURE as WINDOWS
 from karmada_vc_agent.runner.parts import Feature
 
 FEATURES: tuple[Feature, ...] = (
+    SHARDS,
     SERVICE_EXPORT,
     SERVICE_NAMES,
     QUOTA,

@@ -282,7 +282,10 @@ class HubClusters:
         return next((each for each in doubles if each["metadata"]["name"] != name), None)
 
     def created_at(self, name: str) -> str:
-        return str(dig(self.ours(name), "metadata", "creationTimestamp") or "")
+        """Return when the Cluster of this agent was created, also of another of its processes."""
+        cluster = self.store.get("", name)
+        at = dig(cluster, "metadata", "creationTimestamp") if self.is_ours(cluster) else ""
+        return str(at or "")
 
     def is_ready(self, name: str) -> bool:
         """Return True if our Cluster is Ready: by our own judgement, if it is ours to judge."""
@@ -322,6 +325,11 @@ _TEMPLATE_KEY = "namespaceTemplate"
 RETRY_S = 1.0
 
 
+def _subject(key: str, text: str) -> str:
+    """Return the virtual cluster that a value is of, "" if of none."""
+    return text if key.startswith(_LABEL_PREFIX) else key.partition(".")[2]
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterRecord:
     """The record of one registration: UID of the Cluster, digest of the settings.
@@ -338,15 +346,25 @@ class ClusterRecord:
 
 
 class AgentState:
-    """The ConfigMap `<agentName>-state` in the agent's namespace; its only writer is the leader."""
+    """The ConfigMap `<agentName>-state` in the agent's namespace; only leaders write it.
 
-    def __init__(self, client: ApiClient, namespace: str, agent_name: str) -> None:
-        self._client = client
+    serves: whether what is recorded of a virtual cluster is this process' to write.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        namespace: str,
+        agent_name: str,
+        serves: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        self._client, self._serves = client, serves
         self._namespace = namespace
         self._name = f"{agent_name}-state"
         self._collection = f"/api/v1/namespaces/{namespace}/configmaps"
         self._path = f"{self._collection}/{self._name}"
         self._values: dict[str, str] = {}
+        self._uid = ""
         self._extra = {"config_map": f"{namespace}/{self._name}"}
         self._lock = SharedLock()
         self._batch: dict[str, str | None] = {}
@@ -368,8 +386,10 @@ class AgentState:
 
     async def look(self) -> None:
         """Load the state as it is, and change nothing. Raises KubeError."""
-        data = dig(await self._client.get(self._path), "data")
+        live = await self._client.get(self._path)
+        data = dig(live, "data")
         self._values = data if is_map_of_texts(data) else {}
+        self._uid = uid_of(live)
 
     async def follow_time(self) -> None:
         """Write the whole state whenever the host goes back in time."""
@@ -383,8 +403,23 @@ class AgentState:
         """Return the epoch of the host in which the write began. Raises KubeError."""
         epoch = self._client.history.epoch
         async with self._lock:
-            await self._patch(self._values)
+            await self._patch(self._own())
         return epoch
+
+    def _own(self) -> dict[str, str]:
+        """Return what this process writes: what is of no virtual cluster is written by each."""
+        pairs = ((key, text, _subject(key, text)) for key, text in self._values.items())
+        return {key: text for key, text, of in pairs if not of or self._serves(of)}
+
+    async def restore(self) -> None:
+        """Write what is of this process if another one made the ConfigMap again. Raises KubeError.
+
+        What it wrote itself since then is there already.
+        """
+        async with self._lock:
+            if uid_of(await self._client.get(self._path)) != self._uid:
+                await self._patch(self._own())
+                self._uid = uid_of(await self._client.get(self._path))
 
     async def _patch(self, values: Mapping[str, str | None]) -> None:
         """Write values; all others, too, where the ConfigMap was deleted. Raises KubeError."""
@@ -396,7 +431,7 @@ class AgentState:
             )
             await self.ensure_namespace()
             await self._create()
-            await self._client.merge_patch(self._path, {"data": {**self._values, **values}})
+            await self._client.merge_patch(self._path, {"data": {**self._own(), **values}})
 
     async def check_template(self, template: str) -> None:
         """Record the namespace template at its first use. Raises ConfigError if it changed."""
@@ -427,7 +462,7 @@ class AgentState:
             try:
                 value = dig(await self._client.get(self._path), "data", key)
             except NotFoundError:
-                await self._patch(self._values)
+                await self._patch(self._own())
             else:
                 if isinstance(value, str):
                     self._values[key] = value

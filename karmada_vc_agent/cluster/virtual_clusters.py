@@ -53,6 +53,18 @@ class VirtualClusters(Mapping[str, VirtualCluster]):
     def __len__(self) -> int:
         return len(self._by_name)
 
+    @property
+    def everywhere(self) -> "VirtualClusters":
+        """Return those of all processes of the agent, these and others: who has which node."""
+        return self
+
+    def serves(self, name: str) -> bool:  # noqa: ARG002
+        """Return whether a virtual cluster of this name is this process' to serve, if it exists.
+
+        Another text, such as the key of a controller that is of all, is one of its processes', too.
+        """
+        return True
+
     def are_several(self) -> bool:
         return len(self._by_name) > 1
 

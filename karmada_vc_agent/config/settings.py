@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
 
 import msgspec
 from msgspec.structs import FieldInfo
@@ -174,6 +174,10 @@ class SourceSettings(
 class Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=camel):
     """Settings that a feature adds: its fields are fields of AgentConfig, too."""
 
+    def problem(self, config: "AgentConfig") -> tuple[str, str] | None:  # noqa: ARG002
+        """Return the name of a setting that does not fit the others, and what is wrong, or None."""
+        return None
+
 
 _Added = TypeVar("_Added", bound=Fields)
 
@@ -181,7 +185,9 @@ _Added = TypeVar("_Added", bound=Fields)
 class AgentConfig(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename=camel
 ):
-    """All settings of one agent."""
+    """All settings of one agent. added: by its features."""
+
+    added: ClassVar[tuple[type[Fields], ...]] = ()
 
     karmada_kubeconfig: str = ""
     """Kubeconfig of the Karmada control plane (the hub). Default: $KUBECONFIG, then ~/.kube/config,

@@ -132,15 +132,15 @@ async def leading(
         return
     process = f"leave-{socket.gethostname()}_{uuid.uuid4()}"
     # As if it had led before: it removes its virtual cluster from the checkpoint.
-    election = LeaderElection(
-        host, leaving.namespace, leaving.agent, process, lineage=CHECKPOINT_ANNOTATION
-    )
+    name = await _lease_of(host, leaving)
+    lineage = CHECKPOINT_ANNOTATION
+    election = LeaderElection(host, leaving.namespace, name, process, lineage=lineage)
 
     async def hold() -> None:
         await election.acquire()
         await election.lead()
 
-    before = now = await _lead(host, leaving)
+    before = now = await _lead(host, leaving, name)
     holding = asyncio.create_task(hold())
     served = False
     cluster = f"{CLUSTERS_PATH}/{leaving.cluster}"
@@ -150,7 +150,7 @@ async def leading(
             async with waiting(held_by, LEAD_WITHIN_S):
                 while not (election.is_leading() or served):
                     await asyncio.sleep(LEAD_POLL_S)
-                    now = await _lead(host, leaving)
+                    now = await _lead(host, leaving, name)
                     # The Lease of a killed agent still names it; clocks are not compared.
                     is_live = now != before and not election.is_leading()
                     if hub is not None and is_live and await hub.find(cluster) is not None:
@@ -163,6 +163,7 @@ async def leading(
                     f"an agent is running ({now[0]}) and would restore what is removed; stop it, "
                     "then try again"
                 ) from None
+        await _check_lease(host, leaving, name)
         if not election.is_leading():
             holding.cancel()
         if hub is not None:
@@ -175,8 +176,21 @@ async def leading(
         await election.release()
 
 
-async def _lead(host: ApiClient, leaving: Leaving) -> tuple[str, str]:
-    path = f"/apis/coordination.k8s.io/v1/namespaces/{leaving.namespace}/leases/{leaving.agent}"
+async def _lease_of(host: ApiClient, leaving: Leaving) -> str:
+    """Return the Lease of the process that serves the virtual cluster."""
+    named = next((each.lease for each in FEATURES if each.lease), None)
+    if named is None:
+        return leaving.agent
+    return await named(host, leaving.namespace, leaving.agent, leaving.cluster)
+
+
+async def _check_lease(host: ApiClient, leaving: Leaving, name: str) -> None:
+    if name != await _lease_of(host, leaving):
+        raise CommandError("the agent changes the number of its shards now; try again")
+
+
+async def _lead(host: ApiClient, leaving: Leaving, name: str) -> tuple[str, str]:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{leaving.namespace}/leases/{name}"
     spec = dig(await host.find(path), "spec") or {}
     return str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")
 

@@ -200,9 +200,10 @@ class LeaderElection:
                 self._renewed_at = self._failed_at = None
                 raise LeadLostError(f"{holder} now holds lease {self.namespace}/{self.name}")
 
-    async def wait_handed_over(self) -> None:
-        """Return once the lead is to be released for a process that has what this one lacks."""
+    async def wait_handed_over(self) -> str:
+        """Return why once the lead is to be released: a process has what this one lacks."""
         await (self.hand_over.agreed if self.hand_over else asyncio.Event()).wait()
+        return "the hub is away from here, a standby reaches it"
 
     async def release(self) -> None:
         if self._renewed_at is None:

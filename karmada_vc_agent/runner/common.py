@@ -30,7 +30,7 @@ from karmada_vc_agent.cluster.virtual_clusters import (
 from karmada_vc_agent.config import checks
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.codec import Codec
-from karmada_vc_agent.kube.controller import Signal, WorkQueue
+from karmada_vc_agent.kube.controller import ControllerSpec, Signal, WorkQueue
 from karmada_vc_agent.kube.discovery import Discovery, Resource, ServedApis
 from karmada_vc_agent.kube.flows import LoopTime, Supervisor, TokenBucket
 from karmada_vc_agent.kube.informers import AnyReflector, named_reflector
@@ -297,6 +297,7 @@ class Hooks:
 
     placement_keeper: made of the record of kept workloads. shares: of quotas. fields_of_new:
     metadata and spec that a new Cluster has besides its own. writes_ready: precede the first Work.
+    confined: makes a controller leave alone what this process does not serve.
     """
 
     window_gate: Callable[[HostObjects, MayHold], WindowGate] = lambda *_: WindowGate()
@@ -304,6 +305,7 @@ class Hooks:
     shares: NamespaceShares = field(default_factory=NamespaceShares)
     fields_of_new: Callable[[VirtualCluster], Awaitable[Object]] = _no_fields
     writes_ready: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    confined: Callable[[ControllerSpec[Any]], ControllerSpec[Any]] = lambda spec: spec
 
     async def wait_ready(self) -> None:
         for ready in self.writes_ready:
@@ -331,7 +333,7 @@ class Stores:
         has_status = virtual_cluster.CLUSTER_STATUS in common.switches
         judgements = common.judgements if has_status else None
         self.clusters = HubClusters(clusters, common.host_uid, vcs, agent, judgements)
-        self.membership = Membership(vcs, self.nodes, self.clusters.created_at)
+        self.membership = Membership(vcs.everywhere, self.nodes, self.clusters.created_at)
         server, service = clients.host.credentials.server, os.environ.get("KUBERNETES_SERVICE_HOST")
         self.addresses = host_objects.HostAddresses(
             self.nodes, (urlsplit(server).hostname, service), self.membership.owner_of
@@ -347,9 +349,9 @@ class Stores:
         path = hub_clusters.CLUSTERS_PATH
         self.of_hub: AnyReflector = Reflector(hub, path, clusters.codec, clusters)
         if config.clusters_by_name:
-            state = common.state
-            named = named_reflector(hub, path, clusters, lambda: {*vcs, *state.clusters()})
-            vcs.changed.subscribe(lambda *_: named.parts_changed())
+            state, every = common.state, vcs.everywhere
+            named = named_reflector(hub, path, clusters, lambda: {*every, *state.clusters()})
+            every.changed.subscribe(lambda *_: named.parts_changed())
             self.clusters.has_listed = named.has_listed
             self.of_hub = named
         self.reflectors: tuple[AnyReflector, ...] = (self.of_hub, *self.of_host)

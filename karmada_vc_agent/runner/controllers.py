@@ -245,7 +245,7 @@ def work_status(parts: Parts) -> ControllerSpec[WorkKey]:
 
 def departures(parts: Parts) -> ControllerSpec[str]:
     """Declare the controller; its first keys are all that were ever registered."""
-    common, vcs = parts.common, parts.common.virtual_clusters
+    common, vcs = parts.common, parts.common.virtual_clusters.everywhere
     stays_away = common.registrations.stays_away
     controller = finalizing.DeparturesController(
         common.clients.hub,
@@ -312,7 +312,7 @@ def orphans(parts: Parts) -> ControllerSpec[str]:
 def namespaces(parts: Parts) -> ControllerSpec[writing.Pair]:
     """Declare the controller; its keys are virtual clusters with a virtual namespace."""
     common, stores = parts.common, parts.common.stores
-    clusters, claims, vcs = stores.clusters, stores.claims, common.virtual_clusters
+    clusters, claims, vcs = stores.clusters, stores.claims, common.virtual_clusters.everywhere
     reconcile = partial(
         writing.reconcile_namespace,
         parts.works.namespace_writer,
@@ -363,7 +363,8 @@ def all_controllers(parts: Parts) -> list[Controller[Any]]:
     common = parts.common
     setups = (*OF_CORE, *(setup for each in parts.features for setup in each.controllers))
     specs = [spec for setup in setups if (spec := setup(parts)) is not None]
-    made = [Controller(spec) for spec in specs if spec.switch in common.switches | {None}]
+    is_on, confined = common.switches | {None}, common.hooks.confined
+    made = [Controller(confined(spec)) for spec in specs if spec.switch in is_on]
     for controller in made:
         meter = controller_meter(common.metrics, controller_label(controller))
         controller.instrument = controller.queue.instrument = meter

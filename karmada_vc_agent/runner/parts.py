@@ -16,7 +16,7 @@ from karmada_vc_agent.cluster.rules import conditions as rules
 from karmada_vc_agent.cluster.rules.cluster_objects import COMPLETE_API_ENABLEMENTS
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
 from karmada_vc_agent.cluster.status import ReachableNodes
-from karmada_vc_agent.cluster.virtual_clusters import Scopes
+from karmada_vc_agent.cluster.virtual_clusters import Scopes, VirtualClusters
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig, Fields
 from karmada_vc_agent.kube.client import ApiClient
@@ -30,6 +30,7 @@ from karmada_vc_agent.kube.controller import (
 )
 from karmada_vc_agent.kube.errors import Need
 from karmada_vc_agent.kube.flows import LogOnce
+from karmada_vc_agent.kube.leader_election import LeaderElection
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import user_text
 from karmada_vc_agent.model.core import Node
@@ -150,6 +151,14 @@ Setup = Callable[[Parts], ControllerSpec[Any] | None]
 Say = Callable[[str], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """Which virtual clusters one process serves, and the election of its leader. See Feature."""
+
+    registry: VirtualClusters = field(default_factory=VirtualClusters)
+    election: Callable[..., LeaderElection] = LeaderElection
+
+
 class Start(Protocol):
     """Read by a feature on the host before this process serves; provided to its parts then."""
 
@@ -185,6 +194,8 @@ class Feature:
     settings: fields that it adds to AgentConfig; it reads them by `config.of`.
     start: adds sources of virtual clusters, and is read before this process serves.
     hub_start: replaces the check of the hub at the start; of one feature.
+    serving: divides the virtual clusters among processes; of one feature.
+    lease: returns which Lease the process holds that serves a virtual cluster, for `leave`.
     prepare: provides what controllers share (`Common.provide`) and sets hooks, before the path of
     Works is built.
     connect: the same once all parts exist.
@@ -206,6 +217,8 @@ class Feature:
     settings: type[Fields] = Fields
     start: Callable[[VirtualClusterSources, AgentConfig], Start | None] = lambda *_: None
     hub_start: Callable[[AgentConfig, ApiClient, ApiClient], HubStart] | None = None
+    serving: Callable[[AgentConfig], Serving] | None = None
+    lease: Callable[[ApiClient, str, str, str], Awaitable[str]] | None = None
     prepare: Callable[[Common], None] = lambda _: None
     connect: Callable[[Parts], None] = lambda _: None
     controllers: tuple[Setup, ...] = ()

@@ -274,7 +274,7 @@ class Service:
                     self._common.signals.work_due.emit(key)
 
     def _report_unserved(self, name: str) -> None:
-        served = self._common.virtual_clusters.values()
+        served = self._common.virtual_clusters.everywhere.values()
         if not any(name in (vc.name, *vc.former_names) for vc in served):
             _log.warning(
                 "Not serving a virtual cluster that is no longer in the settings; nothing of "

@@ -155,7 +155,7 @@ class WorkParts:
             common.discoveries.host,
             self.group_informers.store,
             signals.admin_rules.emit,
-            common.virtual_clusters,
+            common.virtual_clusters.everywhere,
         )
 
     def _report(self, key: WorkKey) -> None:
@@ -208,7 +208,7 @@ class WorkParts:
 
     def _write(self) -> None:
         common, clients = self._common, self._common.clients
-        former = partial(former_names, common.virtual_clusters)
+        former = partial(former_names, common.virtual_clusters.everywhere)
         self.kept, self.owned = ReportedObjects(common.scopes), ReportedObjects(common.scopes)
         adoptions = common.hooks.placement_keeper(self.kept)
         self.shared_objects = SharedObjects(
@@ -273,7 +273,7 @@ class WorkParts:
                 follows_kinds=common.config.tenancy == SHARED,
                 clock=common.clock.monotonic,
             ),
-            common.virtual_clusters,
+            common.virtual_clusters.everywhere,
             common.scopes,
         )
 

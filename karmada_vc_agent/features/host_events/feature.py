@@ -385,7 +385,7 @@ class HostEvents:
             names_of(root, self._context_for(vc, id_of_work(work))),
             len(nodes),
             {(taint.key, taint.value) for node in nodes for taint in node.spec.taints},
-            partial(is_foreign, self._stores, self._virtual_clusters, vc.name),
+            partial(is_foreign, self._stores, self._virtual_clusters.everywhere, vc.name),
         )
         if involved.kind != root["kind"]:
             text = f"{involved.kind} {involved.name}: {text}"

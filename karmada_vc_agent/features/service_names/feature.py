@@ -47,7 +47,7 @@ class ServiceNamesController:
         common, config = parts.common, parts.common.config
         self._host = common.clients.host
         self._claims = common.stores.claims
-        self._virtual_clusters = common.virtual_clusters
+        self._virtual_clusters = common.virtual_clusters.everywhere
         self._has_written = False
         self._config = config
         self._name = f"{config.agent_name}-service-names"
@@ -88,17 +88,23 @@ class ServiceNamesController:
         return _CHECK if enabled else None
 
 
-def setup(parts: Parts) -> ControllerSpec[str]:
-    """Declare the controller; it has one key."""
+def setup(parts: Parts) -> ControllerSpec[str] | None:
+    """Declare the controller, of one process of the agent; it has one key."""
     common, controller = parts.common, ServiceNamesController(parts)
-    changed = partial(keys_of_namespace, common.virtual_clusters)
+    every = common.virtual_clusters.everywhere
+    if not common.virtual_clusters.serves(SERVICE_NAMES):
+        return None
+    changed = partial(keys_of_namespace, every)
     return ControllerSpec(
         "service-names",
         common.queues.by_name(),
         controller.reconcile,
         by_cluster=False,
         initial_keys=lambda: (SERVICE_NAMES,),
-        sources=(Enqueues(common.stores.namespaces.add_handler, changed, SETTLES_S),),
+        sources=(
+            Enqueues(common.stores.namespaces.add_handler, changed, SETTLES_S),
+            Enqueues(every.changed.subscribe, lambda *_: (SERVICE_NAMES,), SETTLES_S),
+        ),
         resync_keys=lambda _: (SERVICE_NAMES,),
     )
 
