@@ -207,6 +207,8 @@ def test_every_flag_is_a_setting_of_the_file_in_camel_case(file: File, setting: 
         value = expected = "{cluster}-x-{namespace}"
     if setting.name.endswith("_bind_address"):
         value = expected = ":1234"
+    if setting.name == "shard":
+        value = expected = "0/1"
     assert getattr(file.load(**{setting.key: value}), setting.name) == expected
 
 

@@ -158,7 +158,7 @@ async def test_name_of_a_removed_one_is_kept_nowhere() -> None:
     async with serving(**quick) as (running, registry):
         registry.put(BRANCH_C)
         await running.until(lambda: running.host.find(CONFIG_MAP_C) is not None, "not served")
-        assert "VirtualClusters._by_name" in holders(running.agent, "branch-c")
+        assert "ShardClusters._by_name" in holders(running.agent, "branch-c")
         registry.replace_all([registry[TENANT], registry[NEIGHBOUR]])
         await running.neighbour_lives()  # and what was being written is written
         running.hub.remove(f"{CLUSTERS}/branch-c")

@@ -158,6 +158,7 @@ async def test_new_count_takes_over_once_all_its_shards_stand_ready(
     for index in range(before):
         site.start(f"old-{index}", index, before)
     await site.until(before, EXPIRED_S)
+    await asyncio.sleep(ABSENT_S + 30.0)
     for index in range(after - 1):
         site.start(f"new-{index}", index, after)
     await site.watch(30.0)
