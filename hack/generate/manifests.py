@@ -49,10 +49,17 @@ AGENT = "karmada-vc-agent"
 _WRITTEN_BY = "`hack/update-manifests` writes this file from karmada_vc_agent/access."
 _NAMESPACE, _IMAGE = "namespace-of-the-release", "image-of-the-values"
 _REPLICAS, _RESOURCES = "replicas-of-the-values", "resources-of-the-values"
+_SHARD, _STRATEGY = "shard-of-the-values", "strategy-of-the-values"
 _VALUES = {
     _NAMESPACE: "{{ .Release.Namespace }}",
     _IMAGE: "{{ .Values.image | quote }}",
-    _REPLICAS: "{{ .Values.replicas }}",
+    _REPLICAS: "{{ if gt (int .Values.shards) 1 }}{{ add .Values.shards 1 }}{{ else }}"
+    "{{ .Values.replicas }}{{ end }}",
+    f"        - {_SHARD}\n": "{{- if gt (int .Values.shards) 1 }}\n"
+    "        - --shard=auto/{{ .Values.shards }}\n{{- end }}\n",
+    f"  strategy: {_STRATEGY}\n": "{{- if gt (int .Values.shards) 1 }}\n"
+    "  strategy:\n    rollingUpdate:\n      maxSurge: 100%\n      maxUnavailable: 0\n"
+    "{{- end }}\n",
     f" {_RESOURCES}": "\n{{ toYaml .Values.resources | indent 10 }}",
 }
 """What stands in an object while it is written -> what stands in the chart."""
@@ -72,6 +79,8 @@ _VALUES_HEAD = f"""\
 # Secret karmada-kubeconfig of the release's namespace, the agent's kubeconfig for the hub, is made
 # by `karmada-vc-agent join`. Rights and policies are those for the settings below: after changing
 # them run `karmada-vc-agent join --only host`, or `hack/update-manifests` in a clone.
+# shards: among how many processes the virtual clusters are divided, with one more that stands by;
+# above 1 replicas does not count, and the settings need what docs/scale.md says.
 # monitoring: PodMonitors, for which the Prometheus operator must be there, and a certificate
 # (docs/metrics.md). konnectivity: the agent of apiserver-network-proxy beside the gateway
 # (docs/gateway.md).
@@ -258,7 +267,11 @@ def _with_values(obj: Object) -> Object:
         return obj
     made: Object = copy_object(obj)
     made["spec"]["replicas"] = _REPLICAS
-    made["spec"]["template"]["spec"]["containers"][0]["resources"] = _RESOURCES
+    container = made["spec"]["template"]["spec"]["containers"][0]
+    container["resources"] = _RESOURCES
+    if obj["metadata"]["name"] == AGENT:
+        container["args"].append(_SHARD)
+        made["spec"]["strategy"] = _STRATEGY
     return made
 
 
@@ -275,6 +288,7 @@ def _values_text(objects: Iterable[Object], settings: Path) -> str:
     values = {
         "image": container["image"],
         "replicas": deployment["spec"]["replicas"],
+        "shards": 1,
         "resources": container["resources"],
         "monitoring": False,
         "konnectivity": False,
