@@ -117,8 +117,7 @@ class ShardElection(LeaderElection):
             await asyncio.sleep(self.retry_period_s)
         self._is_serving, self._renewed_at = True, self._held_at
         self.shards.take(self._index)
-        extra = {"lease": f"{self.namespace}/{self.name}", "shards": self._count}
-        _log.info("Leading", extra=extra)
+        _log.info("Leading", extra={"lease": f"{self.namespace}/{self.name}"})
 
     async def wait_handed_over(self) -> str:
         handed = asyncio.ensure_future(super().wait_handed_over())

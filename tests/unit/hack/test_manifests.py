@@ -86,7 +86,7 @@ def test_chart_with_its_own_values_is_the_base() -> None:
     for name, objects in host_parts(AGENT, IMAGE)[0].items():
         text = (CHART / "templates" / name).read_text()
         # Without shards.
-        text = re.sub(r"\n\{\{- if [^}]*shards[^}]* \}\}\n.*?\n\{\{- end \}\}", "", text, flags=re.DOTALL)
+        text = re.sub(r"(?s)\n\{\{- if [^}]*shards[^}]* \}\}\n.*?\n\{\{- end \}\}", "", text)
         text = re.sub(r"\{\{ if [^}]*shards.*?else \}\}(.*?)\{\{ end \}\}", r"\1", text)
         for expression, value in filled.items():
             text = text.replace(expression, value)
