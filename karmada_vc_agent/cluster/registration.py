@@ -41,7 +41,7 @@ class VirtualClusterSources:
     """
 
     def __init__(self, registry: VirtualClusters) -> None:
-        self._registry = registry
+        self._registry, self.serves = registry, registry.serves
         self._sources: list[VirtualClusterSource] = []
         self._holders: dict[tuple[str, str], _Holder] = {}
         self._rivals: dict[tuple[str, str], _Holder] = {}
@@ -85,6 +85,10 @@ class VirtualClusterSource:
 
     def __contains__(self, cluster: object) -> bool:
         return cluster in self._defined
+
+    def serves(self, cluster: str) -> bool:
+        """Return whether this process has one of this name, not another one of the agent."""
+        return self._sources.serves(cluster)
 
     def get(self, cluster: str) -> VirtualCluster | None:
         return self._defined.get(cluster)

@@ -316,7 +316,8 @@ def problems(config: AgentConfig) -> Problems:
     if not config.virtual_clusters and not config.has_other_sources:
         yield "virtualClusters", "is empty; name at least one virtual cluster"
     yield from _range_problems(config)
-    yield from filter(None, (config.of(each).problem(config) for each in config.added))
+    added = getattr(config, "added", ())
+    yield from filter(None, (config.of(each).problem(config) for each in added))
     if (invalid := config.gateway.problem()) is not None:
         yield f"gateway.{invalid[0]}", invalid[1]
     for name in _DNS_LABELS:

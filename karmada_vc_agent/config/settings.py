@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
 from msgspec.structs import FieldInfo
@@ -185,9 +185,7 @@ _Added = TypeVar("_Added", bound=Fields)
 class AgentConfig(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename=camel
 ):
-    """All settings of one agent. added: by its features."""
-
-    added: ClassVar[tuple[type[Fields], ...]] = ()
+    """All settings of one agent."""
 
     karmada_kubeconfig: str = ""
     """Kubeconfig of the Karmada control plane (the hub). Default: $KUBECONFIG, then ~/.kube/config,

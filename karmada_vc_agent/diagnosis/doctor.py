@@ -190,8 +190,9 @@ class Examination:
                 self.add("host", problem.text, problem.step)
         if self.has_joined and self.plan.config.leader_elect:
             leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-            lease = await self.host.find(f"{leases}/{agent}")
-            self.findings += findings.of_lease(f"agent {agent}", lease, self.now(), self._pods)
+            for name in await leave_steps.leases_of(self.host, namespace, agent):
+                lease = await self.host.find(f"{leases}/{name}")
+                self.findings += findings.of_lease(f"agent {name}", lease, self.now(), self._pods)
 
     async def _certificates(self) -> None:
         namespace, agent, chains = self.plan.namespace, self.plan.access.agent, {"": b""}

@@ -132,8 +132,8 @@ async def leading(
         return
     process = f"leave-{socket.gethostname()}_{uuid.uuid4()}"
     # As if it had led before: it removes its virtual cluster from the checkpoint.
-    name = await _lease_of(host, leaving)
-    lineage = CHECKPOINT_ANNOTATION
+    named = await leases_of(host, leaving.namespace, leaving.agent, leaving.cluster)
+    (name,), lineage = named, CHECKPOINT_ANNOTATION
     election = LeaderElection(host, leaving.namespace, name, process, lineage=lineage)
 
     async def hold() -> None:
@@ -163,7 +163,8 @@ async def leading(
                     f"an agent is running ({now[0]}) and would restore what is removed; stop it, "
                     "then try again"
                 ) from None
-        await _check_lease(host, leaving, name)
+        if named != await leases_of(host, leaving.namespace, leaving.agent, leaving.cluster):
+            raise CommandError("the agent changes the number of its shards now; try again")
         if not election.is_leading():
             holding.cancel()
         if hub is not None:
@@ -176,17 +177,10 @@ async def leading(
         await election.release()
 
 
-async def _lease_of(host: ApiClient, leaving: Leaving) -> str:
-    """Return the Lease of the process that serves the virtual cluster."""
-    named = next((each.lease for each in FEATURES if each.lease), None)
-    if named is None:
-        return leaving.agent
-    return await named(host, leaving.namespace, leaving.agent, leaving.cluster)
-
-
-async def _check_lease(host: ApiClient, leaving: Leaving, name: str) -> None:
-    if name != await _lease_of(host, leaving):
-        raise CommandError("the agent changes the number of its shards now; try again")
+async def leases_of(host: ApiClient, namespace: str, agent: str, cluster: str = "") -> list[str]:
+    """Return the Leases of the agent's processes, or of the one that serves a virtual cluster."""
+    named = next((each.leases for each in FEATURES if each.leases), None)
+    return await named(host, namespace, agent, cluster) if named else [agent]
 
 
 async def _lead(host: ApiClient, leaving: Leaving, name: str) -> tuple[str, str]:

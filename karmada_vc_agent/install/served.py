@@ -9,6 +9,7 @@ from typing import NamedTuple
 from karmada_vc_agent.commands import shared
 from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.install.join_hub import JoinPlan
+from karmada_vc_agent.install.leave_steps import leases_of
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.objects import Object, dig, maps_at, text_at
 
@@ -38,7 +39,8 @@ async def pod_problem(host: ApiClient, namespace: str, agent: str) -> _PodProble
     generation, status = dig(deployment, "metadata", "generation"), deployment.get("status") or {}
     is_rolled_out = status.get("replicas") == status.get("updatedReplicas")
     is_seen = status.get("observedGeneration") == generation
-    if is_seen and is_rolled_out and status.get("availableReplicas"):
+    processes = len(await leases_of(host, namespace, agent))
+    if is_seen and is_rolled_out and status.get("availableReplicas", 0) >= processes:
         return None
     pods = f"/api/v1/namespaces/{namespace}/pods"
     listed = (await host.get(pods, {"labelSelector": f"app={agent}"})).get("items") or ()

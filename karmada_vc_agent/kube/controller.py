@@ -534,7 +534,7 @@ class ControllerSpec(Generic[K]):
 
     workers: keys worked on at once; slow ones do not count where the queue has `at_once`. switch:
     the name by which it is switched off; None = it always runs. by_cluster: whether the group of a
-    key is a virtual cluster. settles_s: how long keys wait that no change enqueues, the first
+    key is a virtual cluster. of_all: whether also those are, or only this process'. settles_s: how long keys wait that no change enqueues, the first
     ones among them. resync_keys: all keys of some groups, for when nothing cached of them is
     valid any more. ready: what is waited for at the start. runs: what else runs for it, from before
     that; name -> coroutine.
@@ -546,6 +546,7 @@ class ControllerSpec(Generic[K]):
     workers: int = 1
     switch: str | None = None
     by_cluster: bool = True
+    of_all: bool = False
     initial_keys: Callable[[], Iterable[K]] = tuple
     settles_s: float = 0.0
     sources: tuple[Source[K], ...] = ()

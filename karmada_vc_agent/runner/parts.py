@@ -190,7 +190,7 @@ class Feature:
     start: adds sources of virtual clusters, and is read before this process serves.
     hub_start: replaces the check of the hub at the start; of one feature.
     serving: divides the virtual clusters among processes; of one feature.
-    lease: returns which Lease the process holds that serves a virtual cluster, for `leave`.
+    leases: returns which Leases its processes hold, or the one that serves a virtual cluster.
     prepare: provides what controllers share (`Common.provide`) and sets hooks, before the path of
     Works is built.
     connect: the same once all parts exist.
@@ -213,7 +213,7 @@ class Feature:
     start: Callable[[VirtualClusterSources, AgentConfig], Start | None] = lambda *_: None
     hub_start: Callable[[AgentConfig, ApiClient, ApiClient], HubStart] | None = None
     serving: Callable[[AgentConfig], Serving] | None = None
-    lease: Callable[[ApiClient, str, str, str], Awaitable[str]] | None = None
+    leases: Callable[[ApiClient, str, str, str], Awaitable[list[str]]] | None = None
     prepare: Callable[[Common], None] = lambda _: None
     connect: Callable[[Parts], None] = lambda _: None
     controllers: tuple[Setup, ...] = ()

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import filterfalse
 from typing import ClassVar, Generic, TypeVar
 
 from karmada_vc_agent.cluster.hub_clusters import AgentState
@@ -314,7 +315,8 @@ class DiscoveryStart:
             (self.labels, own.discover, []),
         ):
             records = DiscoveredRecords(state, settings.source)
-            source.replace_all(_recorded(live.config, settings, records, listed))
+            by_name = {each.name: each for each in listed}
+            source.replace_all(_recorded(live.config, settings, records, by_name, source.serves))
 
 
 def start(sources: VirtualClusterSources, _: AgentConfig) -> DiscoveryStart:
@@ -338,18 +340,20 @@ def _recorded(
     config: AgentConfig,
     settings: AnySettings,
     records: DiscoveredRecords,
-    listed: Iterable[Discovered],
+    listed: Mapping[str, Discovered],
+    serves: Callable[[str], bool],
 ) -> Iterator[VirtualCluster]:
-    by_name = {each.name: each for each in listed}
-    for name in records:
-        record = records.of(name)
-        if record is None or not (settings.is_used or record.is_draining):
+    """Yield what was served, and of what other processes of the agent serve also what is new."""
+    for name in dict.fromkeys((*records, *filterfalse(serves, listed))):
+        record, current = records.of(name), listed.get(name)
+        if not settings.is_used and not (record and record.is_draining):
             continue
+        # Another process serves it as it was while it is invalid.
+        is_as_before = record and not serves(name) and current and current.problem
         try:
-            current = by_name.get(name)
-            if current is not None:
+            if current is not None and not is_as_before:
                 yield made(config, settings, current)
-            else:
+            elif record is not None:
                 yield made_of_record(config, settings, name, record)
         except ValueError as error:
             extra = {"virtual_cluster": name, "reason": str(error)}

@@ -6,6 +6,7 @@ One virtual cluster is one key: a problem of one affects no other.
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -66,7 +67,8 @@ class DiscoveryController:
     """Keeps a source of the registry equal to what a discovery lists.
 
     check: raises ConfigError where hub or host forbid one. stays_away: whether its Cluster was
-    deleted on the hub, or left. is_in_doubt: whether hub or host may be restored from a backup.
+    deleted on the hub, or left. is_registered: whether it has a Cluster, of any process of the
+    agent. is_in_doubt: whether hub or host may be restored from a backup.
     """
 
     discovery: GroupSource[Any]
@@ -77,6 +79,7 @@ class DiscoveryController:
     origins: Origins
     check: Callable[[VirtualCluster], Awaitable[None]]
     stays_away: Callable[[str], bool]
+    is_registered: Callable[[str], bool]
     is_in_doubt: Callable[[], bool]
     warn: Callable[[Object, str], object]
     wall_clock: Callable[[], float] = time.time
@@ -91,6 +94,8 @@ class DiscoveryController:
             if not self.discovery.is_synced:
                 return Requeue(SYNC_S)  # all would count as deleted
             discovered = self.discovery.get(name)
+        if not self.source.serves(name):
+            return self._follow(name, discovered, is_on=is_on)
         # Switched off nothing is deleted, but a begun removal is completed.
         if record and record.is_draining and (is_on or self.removal.has_begun(name)):
             return await self._drain(name, record, is_there=discovered is not None)
@@ -99,6 +104,20 @@ class DiscoveryController:
         if record and is_on:
             return await self._source_deleted(name, record)
         self._stop_serving(name)
+        return None
+
+    def _follow(self, name: str, discovered: Discovered | None, *, is_on: bool) -> Requeue | None:
+        """Have what another process of the agent serves, for its nodes and names; write nothing.
+
+        That one serves it until it has removed its Cluster, and as it was while it is invalid.
+        """
+        if discovered is not None:
+            with suppress(ValueError):
+                self.source.put(made(self.config(), self.discovery.settings, discovered))
+        elif is_on and self.is_registered(name):
+            return Requeue(RECHECK_S)
+        else:
+            self.source.remove(name)
         return None
 
     def _stop_serving(self, name: str) -> None:
@@ -277,6 +296,7 @@ def _setup(
         origins=common.origins,
         check=partial(check_permitted, common),
         stays_away=common.registrations.stays_away,
+        is_registered=lambda name: bool(common.stores.clusters.created_at(name)),
         is_in_doubt=lambda: any(server.history.is_in_doubt for server in servers),
         warn=lambda about, text: recorder.record(
             common.config.agent_name, about, WARNING, "NotServed", text
@@ -287,12 +307,13 @@ def _setup(
         common.queues.by_name(),
         controller.reconcile,
         workers,
+        of_all=True,
         initial_keys=lambda: (*discovery.subjects, *records),
         sources=(
             Enqueues(discovery.changed.subscribe, itself, SETTLES_S),
             Enqueues(live.changed.subscribe, lambda: tuple(records), SETTLES_S),
             Enqueues(
-                common.virtual_clusters.changed.subscribe,
+                common.virtual_clusters.everywhere.changed.subscribe,
                 lambda old, new: (name_of_change(old, new),),
                 SETTLES_S,
             ),

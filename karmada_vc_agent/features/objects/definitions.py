@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
+from msgspec.structs import replace
+
 from karmada_vc_agent.access.admission import group_labels
 from karmada_vc_agent.cluster.hub_clusters import AgentState
 from karmada_vc_agent.cluster.registration import (
@@ -20,8 +22,13 @@ from karmada_vc_agent.kube.discovery import items_unless_absent
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.model.objects import Object, uid_of
-from karmada_vc_agent.model.virtual_cluster import Bounds, VirtualCluster
-from karmada_vc_agent.model.vocabulary import AGENT_LABEL, DOMAIN
+from karmada_vc_agent.model.virtual_cluster import (
+    Bounds,
+    LabelSelector,
+    Requirement,
+    VirtualCluster,
+)
+from karmada_vc_agent.model.vocabulary import AGENT_LABEL, DOMAIN, MEMBERSHIP_LABEL
 from karmada_vc_agent.runner.parts import Described
 
 KIND: Final = "VirtualCluster"
@@ -106,6 +113,18 @@ class Definition:
         except ConfigError as error:
             place = field_of(error)
             self.problem = f"spec.{place} {error.problem}" if place else error.problem
+
+
+def of_another(definition: Definition) -> VirtualCluster:
+    """Return what another process of the agent has, as far as it matters here: names and nodes.
+
+    One that cannot be read may be served as it was before: its nodes are those that are labelled.
+    """
+    if definition.virtual_cluster is not None:
+        return definition.virtual_cluster
+    vc = VirtualCluster(definition.name, former_names=tuple(definition.spec.get("formerNames", ())))
+    labelled = Requirement(MEMBERSHIP_LABEL, "In", frozenset((vc.name_on_host,)))
+    return replace(vc, node_selector=LabelSelector(match_expressions=(labelled,)))
 
 
 def read(body: Object, config: AgentConfig) -> Definition:
@@ -202,7 +221,8 @@ class Definitions:
     async def take(self, name: str) -> Definition | None:
         """Serve an object by the current settings, unless hub or host forbid it; return it.
 
-        One that is not served as it is is checked again: the reason may have ended.
+        One that is not served as it is is checked again: the reason may have ended. What another
+        process of the agent serves is not checked here, and stays what it was while it is invalid.
         """
         definition, config = self.of(name), self.live.config
         if definition is None:
@@ -211,6 +231,10 @@ class Definitions:
             return definition
         definition.use(config)
         vc, definition.taken_by = definition.virtual_cluster, config
+        if not self.source.serves(name):
+            if vc is not None or name not in self.source:
+                self.source.put(of_another(definition))
+            return definition
         refused = await self._forbids(vc) if vc is not None else ""
         if self.of(name) is not definition:
             return self.of(name)  # it changed meanwhile, and is due again
@@ -277,7 +301,9 @@ class ObjectsStart:
             phase = each.status.get("phase")
             # The phase of a new one may not be written yet.
             was_served = phase != "Refused" if phase else state.cluster(each.name) is not None
-            if was_served and each.virtual_cluster is not None:
+            if not self.source.serves(each.name):
+                used[each.name] = of_another(each)
+            elif was_served and each.virtual_cluster is not None:
                 used[each.name] = each.virtual_cluster
         self.source.replace_all(list(used.values()))
         ending = (each for each in definitions or () if each.is_deleting and each.is_preserved)

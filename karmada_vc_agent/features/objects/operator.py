@@ -58,12 +58,13 @@ STOP_S = 5.0
 class Operator:
     """Passes events of objects from the thread of kopf to the loop that runs it.
 
-    agent: name of the agent. credentials: of the host, as they are now. seen: called with each
-    object of a list, and each event. step: takes the next step of a deletion; returns what it waits
-    for, "" once it is complete.
+    agent: name of the agent. serves: whether one of a name is this process' to serve. credentials:
+    of the host, as they are now. seen: called with each object of a list, and each event. step:
+    takes the next step of a deletion; returns what it waits for, "" once it is complete.
     """
 
     agent: str
+    serves: Callable[[str], bool]
     credentials: Callable[[], Credentials]
     seen: Callable[[str | None, Object], None]
     step: Callable[[str], Awaitable[str]]
@@ -100,8 +101,11 @@ class Operator:
             removal = flows.run(name, partial(self._remove, name or ""))
             await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(removal, main))
 
-        def is_ours(meta: Any, **_: Any) -> bool:
-            return is_for(self.agent, meta)
+        def is_ours(name: str | None, meta: Any, **_: Any) -> bool:
+            if self.serves(name or ""):
+                return is_for(self.agent, meta)
+            # Where there is no deletion to handle, kopf would remove the finalizer.
+            return finalizer(self.agent) in meta.get("finalizers", ())
 
         registry, where = kopf.OperatorRegistry(), (DOMAIN, VERSION, OBJECTS)
         kopf.on.login(registry=registry)(self.login)
@@ -175,9 +179,11 @@ def _settings(agent: str) -> kopf.OperatorSettings:
 
 async def drain_step(host: ApiClient, definitions: Definitions, removal: Removal, name: str) -> str:
     """Take the next step of a deletion; return what it waits for, "" once it is complete."""
-    if definitions.of(name) is None:
-        return ""
     source, text = definitions.source, ""
+    if (cached := definitions.of(name)) is None:
+        return ""
+    if not source.serves(name):
+        return "another process of the agent removes it" if cached.is_deleting else ""
     try:
         try:  # as it is now: its deletionPolicy may change while it waits
             definition = definitions.observe(await host.get(f"{PATH}/{name}"))
@@ -223,7 +229,8 @@ def setup(parts: Parts, started: ObjectsStart) -> ControllerSpec[str]:
         if source.rival(name) is None:  # else its Works are of the one that has the name
             parts.works.finalizer.preserve(name, is_on=True)
     step = partial(drain_step, host, definitions, removal_of(parts))
-    operator = Operator(config.agent_name, lambda: host.credentials, definitions.seen, step)
+    credentials = partial(getattr, host, "credentials")
+    operator = Operator(config.agent_name, source.serves, credentials, definitions.seen, step)
 
     async def operate() -> None:
         # A removal takes what is in no store for deleted.
@@ -245,6 +252,7 @@ def setup(parts: Parts, started: ObjectsStart) -> ControllerSpec[str]:
         queue,
         StatusWriter(parts, definitions, conditions.of, recorder).reconcile,
         FEW_WORKERS,
+        of_all=True,
         sources=(
             *(Enqueues(signal.subscribe, itself, SETTLES_S) for signal in signals),
             Enqueues(stores.clusters.store.add_handler, name_of, SETTLES_S),

@@ -176,6 +176,8 @@ class StatusWriter:
         if definition is None:
             self._written.pop(name, None)
             return None
+        if not self._source.serves(name):
+            return None
         before, status = definition.status, self.status(definition)
         if status == before:
             return Requeue(CHECK_S)

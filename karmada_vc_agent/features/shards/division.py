@@ -81,6 +81,9 @@ class _OfAllShards(VirtualClusters):
         super().__init__()
         self._of_shard = of_shard
 
+    def serves(self, name: str) -> bool:
+        return self._of_shard.serves(name)
+
     def replace_all(self, virtual_clusters: Iterable[VirtualCluster]) -> None:
         """Have these; those that the shard serves are in its own registry right after."""
         super().replace_all(virtual_clusters)

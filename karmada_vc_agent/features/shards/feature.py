@@ -56,16 +56,13 @@ class ShardFields(Fields, frozen=True):
             return "shard", str(error)
         if count == 1:
             return None
-        checkpoint = getattr(config, "checkpoint", None)
+        checkpoint, labels = (getattr(config, name, None) for name in ("checkpoint", "discover"))
         for needs, is_met in (
             ("leaderElect", config.leader_elect),
             ("checkpoint.enabled: false", checkpoint is None or not checkpoint.enabled),
             ("tenancy: Shared", config.tenancy == SHARED),
             ("refuseSharedHosts: false", not config.refuse_shared_hosts),
-            (
-                "all virtual clusters in the settings, without objects, nodeGroups and discover",
-                not config.has_other_sources,
-            ),
+            ("no discover.nodeLabel", labels is None or not labels.is_used),
         ):
             if not is_met:
                 return "shard", f'"{self.shard}" needs {needs} (docs/scale.md)'
@@ -97,7 +94,8 @@ def confined(vcs: VirtualClusters, spec: ControllerSpec[Any]) -> ControllerSpec[
         cluster = spec.queue.group_of(key)
         return await spec.reconcile(key) if not cluster or vcs.serves(str(cluster)) else None
 
-    return replace(spec, reconcile=reconcile) if spec.by_cluster else spec
+    is_confined = spec.by_cluster and not spec.of_all
+    return replace(spec, reconcile=reconcile) if is_confined else spec
 
 
 _NAMESPACE = re.compile(r"/namespaces/([^/?]+)")
@@ -162,10 +160,11 @@ async def _end_change(election: ShardElection) -> None:
         await asyncio.sleep(0 if has_ended else END_CHANGE_S)
 
 
-async def _lease_of(host: ApiClient, namespace: str, agent: str, cluster: str) -> str:
-    """Return the Lease of the shard that serves a virtual cluster. Raises KubeError."""
+async def _leases_of(host: ApiClient, namespace: str, agent: str, cluster: str) -> list[str]:
+    """Return the Leases of the shards, or of that of a virtual cluster. Raises KubeError."""
     count = term_of(await host.find(_lease_path(namespace, agent))).count
-    return lease_name(agent, shard_of(cluster, count), count)
+    indexes = [shard_of(cluster, count)] if cluster else range(count)
+    return [lease_name(agent, index, count) for index in indexes]
 
 
 async def _purge(host: ApiClient, namespace: str, agent: str, say: Say) -> None:
@@ -183,7 +182,7 @@ FEATURE = Feature(
     "shards",
     settings=ShardFields,
     serving=serving,
-    lease=_lease_of,
+    leases=_leases_of,
     prepare=_prepare,
     connect=_connect,
     host_roles=lambda _: ("features/shards/roles.yaml",),
