@@ -19,6 +19,7 @@ from bench.process import AgentProcess
 from bench.record import BARE, OURS, THEIRS, Goal, Record
 from bench.session import Session, say
 from bench.watcher import Milestone
+from karmada_vc_agent.features.shards.division import MOST
 
 START_S = 7200.0
 IDLE_S = 30.0
@@ -29,13 +30,19 @@ GOALS = {READY: Goal(1.5, BARE), RSS: Goal(200, at=1000), IDLE: Goal(10, at=1000
 
 
 async def measure(
-    session: Session, result: Record, count: int, nodes: int, pods: int, works_each: int
+    session: Session,
+    result: Record,
+    count: int,
+    nodes: int,
+    pods: int,
+    works_each: int,
+    shards: int = 1,
 ) -> None:
-    """Measure one size; nodes: of the host."""
+    """Measure one size; nodes: of the host. shards: processes of our agent."""
     await make_pods(session.host, pods, nodes)
     clusters = node_groups("fleet", count)
     session.requests.skip()
-    with session.lab.lone_agent(clusters) as agent:
+    with session.lab.lone_agent(clusters, shards=shards) as agent:
         await session.bench.wait_ready(clusters, agent, START_S)
         seconds, cpu_s, sent = agent.age_s(), agent.cpu_s(), session.requests.news(audit.OURS)
         _add_ready(result, OURS, count, seconds, cpu_s, sent)
@@ -118,7 +125,16 @@ def _rename(text: str) -> str:
 @click.option("--nodes", "each", default=1, show_default=True, help="Of each cluster.")
 @click.option("--pods", default=0, show_default=True, help="Pods of the host, on all nodes.")
 @click.option("--works", "works_each", default=10, show_default=True, help="Of each cluster.")
-def command(runs: Runs, *, sizes: tuple[int, ...], each: int, pods: int, works_each: int) -> None:
+@click.option(
+    "--shards",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, MOST),
+    help="Processes of our agent, which divide the clusters (docs/scale.md).",
+)
+def command(
+    runs: Runs, *, sizes: tuple[int, ...], each: int, pods: int, works_each: int, shards: int
+) -> None:
     r"""Measure what many virtual clusters take, and a karmada-agent on the same host after them.
 
     Takes an hour and a half, 20 minutes of it each time for 1,000; with --quick 5 minutes.
@@ -128,13 +144,18 @@ def command(runs: Runs, *, sizes: tuple[int, ...], each: int, pods: int, works_e
       hack/bench fleet
       hack/bench fleet --clusters 5000 --pods 20000 --works 0 --repetitions 1
       hack/bench fleet --clusters 10 --nodes 500 --pods 20000 --works 0 --repetitions 1
+      hack/bench fleet --clusters 1000 --shards 2 --output fleet-2.json
     """
+    if shards > 1 and not (runs.is_quick or click.get_current_context().params["output"]):
+        text = "--shards needs --output: docs/performance.md has the figures of one process"
+        raise click.UsageError(text)
     if runs.is_quick:
         sizes, works_each = (2, 10), 2
     for _ in range(runs.repetitions):
         for count in sizes:
             nodes = count * each
-            size = partial(measure, count=count, nodes=nodes, pods=pods, works_each=works_each)
+            size = partial(measure, count=count, nodes=nodes, pods=pods)
+            size = partial(size, works_each=works_each, shards=shards)
             runs.on_lone_host(size, count, each=each)
 
 

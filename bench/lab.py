@@ -21,6 +21,18 @@ GROUP_LABEL = "bench-group"
 POOL_LABEL = "bench-pool"
 
 
+_SHARDS = f"""
+count=$1; shift
+trap 'kill $pids; wait' TERM
+"$@" --shard 0/$count & pids=$!
+for index in $(seq 1 $((count - 1))); do
+  "$@" {METRICS} 0 --health-probe-bind-address 0 --shard $index/$count & pids="$pids $!"
+done
+wait
+"""
+"""Runs a command once for each shard; the first one has the metrics, and SIGTERM ends all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lab:
     """Control planes that run; each host has `groups` nodes, labelled 1, 2, ..."""
@@ -64,9 +76,18 @@ class Lab:
         *flags: str,
         hub: Path | None = None,
         host: Path | None = None,
+        shards: int = 1,
     ) -> AbstractContextManager[AgentProcess]:
-        """Run ours on the first host, with its defaults but for flags; see our_command()."""
-        command, environment = self.our_command(clusters, "host", hub=hub, host_config=host)
+        """Run ours on the first host, with its defaults but for flags; see our_command().
+
+        shards: processes that divide the virtual clusters, measured together.
+        """
+        keeps = shards == 1
+        command, environment = self.our_command(
+            clusters, "host", hub=hub, host_config=host, keeps=keeps
+        )
+        if shards > 1:
+            command = ["sh", "-c", _SHARDS, "sh", str(shards), *command]
         return running([*command, *flags], environment, self.directory / "our-agent-host.log")
 
     def our_command(
@@ -77,11 +98,13 @@ class Lab:
         objects: bool = False,
         hub: Path | None = None,
         host_config: Path | None = None,
+        keeps: bool = True,
     ) -> tuple[list[str], dict[str, str]]:
         """Return the command that runs ours on a host, and its environment.
 
         clusters: virtual cluster -> its group of nodes, empty for all nodes. objects: whether it
         serves VirtualCluster objects. hub, host_config: the kubeconfigs by which it reaches them.
+        keeps: whether it keeps a checkpoint.
         """
         entries = [
             {"name": name, "nodeSelector": {"matchLabels": _selector(group)}}
@@ -92,6 +115,7 @@ class Lab:
             "kind": "AgentConfig",
             "virtualClusters": entries,
             "objects": {"enabled": objects},
+            "checkpoint": {"enabled": keeps},
             "deletionBrake": {"share": 1},  # each run removes what it made
         }
         config = self.directory / f"agent-{host}.yaml"

@@ -1,94 +1,237 @@
-"""Processes that share the virtual clusters of one agent: one is killed, then there are more."""
+"""Processes that share the virtual clusters of one agent: one is killed, and their number changes.
+
+What defines virtual clusters are the settings file, VirtualCluster objects and NodeGroups.
+"""
 
 import re
-import time
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import yaml
 
 from e2e.lab import objects
-from e2e.lab.agent import Agent
-from e2e.lab.lab import FAST, QUICK_LEASE, Group, Lab
-from e2e.lab.wait import STARTED_S, within
+from e2e.lab.agent import Agent, run_command
+from e2e.lab.api import Api, ApiError
+from e2e.lab.audit import AuditLog, Written, shared_log
+from e2e.lab.lab import AGENT_LABEL, CLUSTERS, FAST, QUICK_LEASE, Lab
+from e2e.lab.leave import leave
+from e2e.lab.node_groups import NodeGroups
+from e2e.lab.wait import PERIODIC_S, wait_until_deleted, within
 from karmada_vc_agent.features.shards.division import shard_of
 
+CRD = Path(__file__).parents[1] / "manifests" / "base" / "crd.yaml"
+OBJECTS = "/apis/virtualcluster.kubeedge.io/v1alpha1/virtualclusters"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/karmada-cluster/leases"
 OFF = {"enabled": False}
-CHANGED_S = 30.0
-"""Until the processes of another count serve: two looks, the end of a leader, and a start."""
 
 
-def test_shards_serve_all_and_hand_over_when_there_are_more(lab: Lab) -> None:
-    groups = [lab.group(letter) for letter in _letters(lab)]
-    flags = (*FAST, *QUICK_LEASE)
+class Fleet:
+    """Virtual clusters of both of two shards, of each source that may be.
 
-    def process(shard: str) -> Agent:
-        return lab.new_agent(*groups, flags=(*flags, "--shard", shard), checkpoint=OFF)
+    removed: one by an object, of shard 1.
+    """
 
-    leaders = [process(f"{index}/2").start() for index in range(2)]
-    for group in groups:
+    def __init__(self, lab: Lab, node_groups: NodeGroups) -> None:
+        self.lab, self.node_groups = lab, node_groups
+        letters = _letters(lab, 3)
+        self.of_file, self.of_objects, self.of_groups = (
+            [lab.group(of_shard[number]) for of_shard in letters] for number in range(3)
+        )
+        self.groups = [*self.of_file, *self.of_objects, *self.of_groups]
+        self.removed = self.of_objects[1]
+        self.logs = {server: shared_log(server) for server in ("hub", "host")}
+        self.template = objects.config_map(lab.namespace(), "settings", key="0")
+        self.value = 0
+        for group in self.of_objects:
+            metadata = {"name": group.name, "labels": {AGENT_LABEL: lab.id}}
+            head = {"apiVersion": "virtualcluster.kubeedge.io/v1alpha1", "kind": "VirtualCluster"}
+            spec = {"nodeSelector": {"matchLabels": group.selector}}
+            lab.host.create({**head, "metadata": metadata, "spec": spec})
+        for group in self.of_groups:
+            node_groups.apply(group.name.removeprefix(f"{lab.id}-"), matchLabels=group.selector)
+
+    def process(self, shard: str) -> Agent:
+        """Return a process, with rights and credentials of its own; it is not started."""
+        template = f"{self.lab.id}-{{name}}"
+        groups = {"enabled": True, "selector": self.node_groups.selector, "nameTemplate": template}
+        agent = self.lab.new_agent(
+            *self.of_file,
+            flags=(*FAST, *QUICK_LEASE, "--shard", shard),
+            checkpoint=OFF,
+            objects={"enabled": True, "anyName": True},
+            nodeGroups=groups,
+        )
+        agent.extra_names = [group.name for group in self.groups]
+        return agent
+
+    def names_of(self, *, shard: int) -> set[str]:
+        return {each.name for each in self.groups if shard_of(each.name, 2) == shard}
+
+    def all_follow(self) -> None:
+        """Change the template, and wait until all virtual clusters have it."""
+        metadata, self.value = self.template["metadata"], self.value + 1
+        path = f"/api/v1/namespaces/{metadata['namespace']}/configmaps/{metadata['name']}"
+        self.lab.hub.patch(path, {"data": {"key": str(self.value)}})
+        for group in self.groups:
+            self.lab.wait_data(self.template, group, key=str(self.value))
+
+    def remove(self) -> None:
+        """Delete the object of one of shard 1, and wait until nothing is left of it."""
+        path = f"{OBJECTS}/{self.removed.name}"
+        self.lab.host.delete(path)
+        wait_until_deleted(self.lab.host, path)
+        assert self.lab.hub.find(f"{CLUSTERS}/{self.removed.name}") is None
+        self.groups.remove(self.removed)
+
+    def writers(self, name: str) -> dict[str, list[str]]:
+        """Return by hub and host who wrote for a virtual cluster, one after another.
+
+        A process that writes again after another one did was there all the time.
+        """
+        return {
+            server: _one_after_another(log, _of(name), self.lab)
+            for server, log in self.logs.items()
+        }
+
+    def longest_pause_s(self, name: str) -> float:
+        """Return the longest time between two renewals of the Lease of a Cluster."""
+        renewed = [
+            each.at
+            for each in self.logs["hub"].writes()
+            if (each.target.plural, each.target.name) == ("leases", name) and each.code < 300
+        ]
+        assert len(renewed) > 2
+        return max((after - before).total_seconds() for before, after in pairwise(sorted(renewed)))
+
+
+@pytest.fixture
+def virtual_cluster_objects(host: Api) -> None:
+    """Have the host serve VirtualCluster objects, where another story did not."""
+    try:
+        host.create(yaml.safe_load(CRD.read_text()))
+    except ApiError as error:
+        if error.code != 409:
+            raise
+    within(PERIODIC_S, host.get, OBJECTS)
+
+
+@pytest.fixture
+def fleet(lab: Lab, node_groups: NodeGroups, virtual_cluster_objects: None) -> Iterator[Fleet]:
+    made = Fleet(lab, node_groups)
+    yield made
+    for agent in lab.agents:
+        agent.kill()
+    for group in made.of_objects:
+        path = f"{OBJECTS}/{group.name}"
+        if lab.host.find(path) is not None:
+            lab.host.delete(path)
+            lab.host.patch(path, {"metadata": {"finalizers": None}})
+
+
+def test_two_shards_serve_all_take_over_and_become_one_again(lab: Lab, fleet: Fleet) -> None:
+    alone = fleet.process("").start()
+    for group in fleet.groups:
         lab.wait_ready(group.name)
-    served = [_served(agent) for agent in leaders]
-    assert served == [{g.name for g in groups if shard_of(g.name, 2) == i} for i in range(2)]
-    template = objects.config_map(lab.namespace(), key="1")
-    lab.propagate([template], *groups)
-    lab.wait_fully_applied(template)
+    lab.propagate([fleet.template], *fleet.groups)
+    lab.wait_fully_applied(fleet.template)
 
-    standby = process("auto/2").start(keeps_rights=False)
-    within(STARTED_S, _says, standby, "Standing by")
-    leaders[0].kill()
-    _change(lab, template, groups, "2")
-    assert _served(standby) == served[0]
+    # As a roll-out does: the new ones are there before the old one ends.
+    shards = [fleet.process(f"{index}/2").start() for index in range(2)]
+    assert alone.wait_exit() != 0
+    assert "another count of shards serves from now" in alone.log()
+    fleet.all_follow()
+    assert [_served(each) for each in shards] == [fleet.names_of(shard=i) for i in range(2)]
+    _nothing_is_said_of_leases(lab, shards[0])
 
-    # As a roll-out does: the new ones are there before the old ones end.
-    more = [process("auto/3").start() for _ in range(3)]
-    for agent in (leaders[1], standby):
-        assert agent.wait_exit() != 0
-        assert "Handing over the lead" in agent.log()
-    _change(lab, template, groups, "3")
-    of_three = [_served(agent) for agent in more]
-    assert set().union(*of_three) == {group.name for group in groups}
-    assert sum(map(len, of_three)) == len(groups)
+    standby = fleet.process("auto/2").start()
+    lab.wait_says(standby, "Standing by")
+    shards[0].kill()
+    fleet.all_follow()
+    assert _served(standby) == fleet.names_of(shard=0)
+    fleet.remove()
+    fleet.all_follow()
 
-    # They stand by, whatever their count is, and so does one without shards.
-    standby.start(keeps_rights=True)
-    within(STARTED_S, _says_again, standby, "Standing by")
-    _change(lab, template, groups, "4")
-    standby.terminate()
-    for agent in more:
+    again = fleet.process("").start()
+    lab.wait_says(again, "Standing by")
+    for agent in (shards[1], standby):
         agent.terminate()
-    alone = process("").start()
-    _change(lab, template, groups, "5")
-    assert _served(alone) == {group.name for group in groups}
+    fleet.all_follow()
+    assert _served(again) == {group.name for group in fleet.groups}
+
+    for group in (*fleet.groups, fleet.removed):
+        for server, writers in fleet.writers(group.name).items():
+            assert len(writers) == len(set(writers)), f"two write for {group.name} on {server}"
+            assert server == "hub" or len(writers) > 1, f"one writer of {group.name} is not seen"
+    for group in fleet.groups:
+        lasts_s = lab.hub.get(f"{LEASES}/{group.name}")["spec"]["leaseDurationSeconds"]
+        assert fleet.longest_pause_s(group.name) < lasts_s
 
 
-def _letters(lab: Lab) -> str:
-    """Return four letters whose virtual clusters are of both of two shards, and of all three."""
-    names = {letter: f"{lab.id}-{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"}
-    chosen: dict[tuple[int, int], str] = {}
-    for letter, name in names.items():
-        chosen.setdefault((shard_of(name, 2), shard_of(name, 3)), letter)
-    letters = "".join(chosen.values())[:4]
-    assert len({shard_of(names[letter], 2) for letter in letters}) == 2
-    return letters
+def test_leave_is_done_by_the_shard_that_serves(lab: Lab, fleet: Fleet) -> None:
+    shards = [fleet.process(f"{index}/2").start() for index in range(2)]
+    for group in fleet.groups:
+        lab.wait_ready(group.name)
+    group = fleet.of_file[1]
+    done = leave(lab, group.name, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert f"{group.name} is served by a running agent" in done.stdout
+    assert all(each.is_running() for each in shards)
 
 
-def _change(lab: Lab, template: objects.Object, groups: list[Group], value: str) -> None:
-    """Change a template, and say how long it took until all virtual clusters have it."""
-    metadata, since = template["metadata"], time.monotonic()
-    path = f"/api/v1/namespaces/{metadata['namespace']}/configmaps/{metadata['name']}"
-    lab.hub.patch(path, {"data": {"key": value}})
-    for group in groups:
-        lab.wait_data(template, group, key=value)
-    took_s = time.monotonic() - since
-    print(f"key={value} on all after {took_s:.1f} s")
-    assert took_s < CHANGED_S
+def _letters(lab: Lab, count: int) -> list[str]:
+    """Return for each of two shards as many letters whose virtual clusters it has."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    of_shard = [
+        "".join(each for each in letters if shard_of(f"{lab.id}-{each}", 2) == index)[:count]
+        for index in range(2)
+    ]
+    assert all(len(each) == count for each in of_shard)
+    return of_shard
 
 
 def _served(agent: Agent) -> set[str]:
+    """Return what it served when it began to, and what was added."""
     lines = re.findall(r"Serving \| virtual_clusters=(\S*)", agent.log())
-    return set(lines[-1].split(",")) - {""} if lines else set()
+    more = re.findall(r"Serving another virtual cluster \| virtual_cluster=(\S*)", agent.log())
+    return {*lines[-1].split(","), *more} - {""} if lines else set()
 
 
-def _says(agent: Agent, text: str) -> None:
-    assert text in agent.log(), agent.log_tail()
+def _nothing_is_said_of_leases(lab: Lab, agent: Agent) -> None:
+    servers = ("--karmada-kubeconfig", str(lab.hub.kubeconfig))
+    servers = (*servers, "--kubeconfig", str(lab.host.kubeconfig))
+    doctor = run_command("doctor", "--config", str(agent.config), *servers)
+    assert doctor.returncode in (0, 1), doctor.stderr
+    assert "no agent serves it" not in doctor.stdout, doctor.stdout
+    status = run_command("status", "--config", str(agent.config), *servers)
+    assert status.returncode == 0, status.stderr
+    assert "Overdue" not in status.stdout, status.stdout
 
 
-def _says_again(agent: Agent, text: str) -> None:
-    assert text in agent.log().rpartition("Exiting")[2], agent.log_tail()
+def _one_after_another(log: AuditLog, is_of: re.Pattern[str], lab: Lab) -> list[str]:
+    """Return the credentials of the agent's processes that wrote, in order, each run once."""
+    by_agent = [each for each in log.writes() if is_of.search(each.path) and _is_own(each, lab)]
+    writers: list[str] = []
+    for each in sorted(by_agent, key=_at):
+        if writers[-1:] != [each.credential]:
+            writers.append(each.credential)
+    return writers
+
+
+def _is_own(written: Written, lab: Lab) -> bool:
+    """Return whether a process of the agent wrote it: no administrator, and not Karmada."""
+    return written.user.endswith(f":{lab.id}") and written.code < 300
+
+
+def _at(written: Written) -> datetime:
+    return written.at
+
+
+def _of(name: str) -> re.Pattern[str]:
+    """Return what matches the paths of objects that are one virtual cluster's only."""
+    own = f"[^/]+-v-{name}|karmada-es-{name}"
+    return re.compile(
+        rf"/(?:namespaces/(?:{own})|clusters/{name}|virtualclusters/{name}|leases/{name})(?:[/?]|$)"
+    )

@@ -34,11 +34,10 @@ from karmada_vc_agent.model import versions
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import STRICT, VirtualCluster
 from karmada_vc_agent.model.vocabulary import RBAC_GROUP
-from karmada_vc_agent.runner.clients import Clients, HubCertificate, connect, warn_of_few_files
+from karmada_vc_agent.runner.clients import Clients, HubCertificate, connect, use, warn_of_few_files
 from karmada_vc_agent.runner.collector import HOST, HUB
 from karmada_vc_agent.runner.common import Common, Fence
 from karmada_vc_agent.runner.hub_presence import KUBE_SYSTEM_PATH, HubStart
-from karmada_vc_agent.runner.parts import Serving
 from karmada_vc_agent.runner.process import JoinedClusters, SettingsFollower, has_rights, until
 from karmada_vc_agent.runner.service import END_S, Service
 from karmada_vc_agent.telemetry.endpoints import METRICS_PATH, Note
@@ -87,7 +86,7 @@ class Agent:
         settings: SettingsFollower | None = None,
     ) -> None:
         serving = next((each.serving(config) for each in FEATURES if each.serving), None)
-        whole: Serving = (VirtualClusters(), LeaderElection, AgentState)
+        whole = (VirtualClusters(), LeaderElection, AgentState)
         self._virtual_clusters, self._elect, self._record = serving or whole
         sources = VirtualClusterSources(self._virtual_clusters.everywhere)
         self._joined = JoinedClusters(sources.add("the settings file").replace_all)
@@ -173,12 +172,12 @@ class Agent:
     def _follow(self, clients: Clients) -> list[asyncio.Task[None]]:
         """Count the requests of all clients, note which API server answers, follow credentials."""
         tasks = []
-        for server, lanes, credentials, use in (
-            (HUB, clients.of_hub(), self._hub_credentials, clients.use_for_hub),
-            (HOST, clients.of_host(), self._host_credentials, clients.use_for_host),
+        for server, lanes, credentials in (
+            (HUB, clients.of_hub(), self._hub_credentials),
+            (HOST, clients.of_host(), self._host_credentials),
         ):
             meter = ClientMeter(self.metrics, server, urlsplit(credentials.server).netloc)
-            follower = CredentialsFollower(server, credentials, use)
+            follower = CredentialsFollower(server, credentials, partial(use, lanes))
             for client in lanes:
                 client.instrument = meter
                 client.unauthorized.subscribe(follower.suspect)

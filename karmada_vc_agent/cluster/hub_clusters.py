@@ -390,7 +390,6 @@ class AgentState:
         return epoch
 
     def _own(self) -> Mapping[str, str]:
-        """Return what this process has to write again where it is lost."""
         return self._values
 
     async def _patch(self, values: Mapping[str, str | None]) -> None:

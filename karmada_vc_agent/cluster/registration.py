@@ -79,16 +79,12 @@ class VirtualClusterSources:
 
 class VirtualClusterSource:
     def __init__(self, sources: VirtualClusterSources, name: str) -> None:
-        self.name = name
+        self.name, self.serves = name, sources.serves
         self._sources = sources
         self._defined: dict[str, VirtualCluster] = {}
 
     def __contains__(self, cluster: object) -> bool:
         return cluster in self._defined
-
-    def serves(self, cluster: str) -> bool:
-        """Return whether this process has one of this name, not another one of the agent."""
-        return self._sources.serves(cluster)
 
     def get(self, cluster: str) -> VirtualCluster | None:
         return self._defined.get(cluster)

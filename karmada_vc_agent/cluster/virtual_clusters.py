@@ -35,6 +35,7 @@ _log = logging.getLogger(__name__)
 class VirtualClusters(Mapping[str, VirtualCluster]):
     """Virtual clusters by name, as they are now.
 
+    everywhere: those of all processes of the agent, these and others: who has which node.
     changed: (old, new) of each that was added, changed or removed; None = was or is not there.
     Emitted once all of a change is in place, so that listeners see the same as all others.
     """
@@ -42,6 +43,7 @@ class VirtualClusters(Mapping[str, VirtualCluster]):
     def __init__(self, virtual_clusters: Iterable[VirtualCluster] = ()) -> None:
         self._by_name = {vc.name: vc for vc in virtual_clusters}
         self.changed: Signal[[VirtualCluster | None, VirtualCluster | None]] = Signal()
+        self.everywhere: VirtualClusters = self
 
     def __getitem__(self, name: str) -> VirtualCluster:
         return self._by_name[name]
@@ -53,16 +55,8 @@ class VirtualClusters(Mapping[str, VirtualCluster]):
     def __len__(self) -> int:
         return len(self._by_name)
 
-    @property
-    def everywhere(self) -> "VirtualClusters":
-        """Return those of all processes of the agent, these and others: who has which node."""
-        return self
-
     def serves(self, name: str) -> bool:  # noqa: ARG002
-        """Return whether a virtual cluster of this name is this process' to serve, if it exists.
-
-        Another text, such as the key of a controller that is of all, is one of its processes', too.
-        """
+        """Return whether this process serves what has this name, not another one of the agent."""
         return True
 
     def are_several(self) -> bool:

@@ -132,8 +132,8 @@ async def leading(
         return
     process = f"leave-{socket.gethostname()}_{uuid.uuid4()}"
     # As if it had led before: it removes its virtual cluster from the checkpoint.
-    named = await leases_of(host, leaving.namespace, leaving.agent, leaving.cluster)
-    (name,), lineage = named, CHECKPOINT_ANNOTATION
+    (name,) = await leases_of(host, leaving.namespace, leaving.agent, leaving.cluster)
+    lineage = CHECKPOINT_ANNOTATION
     election = LeaderElection(host, leaving.namespace, name, process, lineage=lineage)
 
     async def hold() -> None:
@@ -163,8 +163,7 @@ async def leading(
                     f"an agent is running ({now[0]}) and would restore what is removed; stop it, "
                     "then try again"
                 ) from None
-        if named != await leases_of(host, leaving.namespace, leaving.agent, leaving.cluster):
-            raise CommandError("the agent changes the number of its shards now; try again")
+        await _lead(host, leaving, name)  # it is held now: processes of another number see that
         if not election.is_leading():
             holding.cancel()
         if hub is not None:
@@ -184,6 +183,9 @@ async def leases_of(host: ApiClient, namespace: str, agent: str, cluster: str = 
 
 
 async def _lead(host: ApiClient, leaving: Leaving, name: str) -> tuple[str, str]:
+    """Return holder and time of a Lease. Raises CommandError if it is the wrong one by now."""
+    if [name] != await leases_of(host, leaving.namespace, leaving.agent, leaving.cluster):
+        raise CommandError("the agent changes the number of its shards now; try again")
     path = f"/apis/coordination.k8s.io/v1/namespaces/{leaving.namespace}/leases/{name}"
     spec = dig(await host.find(path), "spec") or {}
     return str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")

@@ -534,10 +534,10 @@ class ControllerSpec(Generic[K]):
 
     workers: keys worked on at once; slow ones do not count where the queue has `at_once`. switch:
     the name by which it is switched off; None = it always runs. by_cluster: whether the group of a
-    key is a virtual cluster. of_all: whether also those are, or only this process'. settles_s: how long keys wait that no change enqueues, the first
-    ones among them. resync_keys: all keys of some groups, for when nothing cached of them is
-    valid any more. ready: what is waited for at the start. runs: what else runs for it, from before
-    that; name -> coroutine.
+    key is a virtual cluster. of_all: also of those of other processes. settles_s: how long keys
+    wait that no change enqueues, the first ones among them. resync_keys: all keys of some groups,
+    for when nothing cached of them is valid any more. ready: what is waited for at the start. runs:
+    what else runs for it, from before that; name -> coroutine.
     """
 
     name: str

@@ -272,9 +272,12 @@ class DefaultPodSecurity(str):
     __slots__ = ()
 
 
-NO_NODES: Final = LabelSelector(
-    match_expressions=(Requirement(MEMBERSHIP_LABEL, "In", frozenset()),)
-)
+def labelled(*names: str) -> LabelSelector:
+    """Return the selector of the nodes that the agent labelled. names: on the host."""
+    return LabelSelector(match_expressions=(Requirement(MEMBERSHIP_LABEL, "In", frozenset(names)),))
+
+
+NO_NODES: Final = labelled()
 """Selects no node, and is a selector all the same: its pods are not to run anywhere."""
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -73,14 +73,6 @@ class Clients:
     def of_host(self) -> tuple[ApiClient, ...]:
         return (self.host, self.host_urgent, self.host_reviews, self.host_events)
 
-    def use_for_hub(self, credentials: Credentials) -> None:
-        for client in self.of_hub():
-            client.credentials = credentials
-
-    def use_for_host(self, credentials: Credentials) -> None:
-        for client in self.of_host():
-            client.credentials = credentials
-
     def lacking(self) -> Iterator[tuple[str, Need]]:
         """Yield what is missing for longer: hub or host, and what a request needed there."""
         for client in (*self.of_hub(), *self.of_host()):
@@ -90,6 +82,11 @@ class Clients:
     async def close(self) -> None:
         for client in (*self.of_hub(), *self.of_host()):
             await client.close()
+
+
+def use(lanes: Iterable[ApiClient], credentials: Credentials) -> None:
+    for client in lanes:
+        client.credentials = credentials
 
 
 def warn_of_few_files(clusters: int) -> None:

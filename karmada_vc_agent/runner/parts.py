@@ -30,7 +30,6 @@ from karmada_vc_agent.kube.controller import (
 )
 from karmada_vc_agent.kube.errors import Need
 from karmada_vc_agent.kube.flows import LogOnce
-from karmada_vc_agent.kube.leader_election import LeaderElection
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import user_text
 from karmada_vc_agent.model.core import Node
@@ -150,9 +149,6 @@ Setup = Callable[[Parts], ControllerSpec[Any] | None]
 
 Say = Callable[[str], None]
 
-Serving = tuple[VirtualClusters, Callable[..., LeaderElection], Callable[..., AgentState]]
-"""What makes one process serve a part: its registry, and what makes its election and record."""
-
 
 class Start(Protocol):
     """Read by a feature on the host before this process serves; provided to its parts then."""
@@ -189,7 +185,8 @@ class Feature:
     settings: fields that it adds to AgentConfig; it reads them by `config.of`.
     start: adds sources of virtual clusters, and is read before this process serves.
     hub_start: replaces the check of the hub at the start; of one feature.
-    serving: divides the virtual clusters among processes; of one feature.
+    serving: divides the virtual clusters among processes: returns the registry of this one, and
+    what makes its election and record; of one feature.
     leases: returns which Leases its processes hold, or the one that serves a virtual cluster.
     prepare: provides what controllers share (`Common.provide`) and sets hooks, before the path of
     Works is built.
@@ -212,7 +209,7 @@ class Feature:
     settings: type[Fields] = Fields
     start: Callable[[VirtualClusterSources, AgentConfig], Start | None] = lambda *_: None
     hub_start: Callable[[AgentConfig, ApiClient, ApiClient], HubStart] | None = None
-    serving: Callable[[AgentConfig], Serving] | None = None
+    serving: Callable[[AgentConfig], tuple[VirtualClusters, Any, Any]] | None = None
     leases: Callable[[ApiClient, str, str, str], Awaitable[list[str]]] | None = None
     prepare: Callable[[Common], None] = lambda _: None
     connect: Callable[[Parts], None] = lambda _: None

@@ -30,6 +30,7 @@ from karmada_vc_agent.model.objects import dig
 from karmada_vc_agent.model.quantity import Duration
 from karmada_vc_agent.model.virtual_cluster import CERT_ROTATION, Range
 from karmada_vc_agent.model.vocabulary import random_suffix
+from karmada_vc_agent.runner.clients import use
 from karmada_vc_agent.runner.parts import Feature, Parts
 
 
@@ -323,7 +324,7 @@ def setup(parts: Parts) -> ControllerSpec[str] | None:
         (FileStore(path), SecretStore(clients.host, namespace)),
         own.cert_rotation_checking_interval,
         own.cert_rotation_remaining_time_threshold,
-        clients.use_for_hub,
+        lambda credentials: use(clients.of_hub(), credentials),
         lambda: datetime.now(UTC),
         parts.credential,
     )

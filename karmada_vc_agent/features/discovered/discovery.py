@@ -343,15 +343,13 @@ def _recorded(
     listed: Mapping[str, Discovered],
     serves: Callable[[str], bool],
 ) -> Iterator[VirtualCluster]:
-    """Yield what was served, and of what other processes of the agent serve also what is new."""
+    """Yield what was served, as it is now; of other processes also what is new."""
     for name in dict.fromkeys((*records, *filterfalse(serves, listed))):
         record, current = records.of(name), listed.get(name)
         if not settings.is_used and not (record and record.is_draining):
             continue
-        # Another process serves it as it was while it is invalid.
-        is_as_before = record and not serves(name) and current and current.problem
         try:
-            if current is not None and not is_as_before:
+            if current is not None and (record is None or serves(name)):
                 yield made(config, settings, current)
             elif record is not None:
                 yield made_of_record(config, settings, name, record)

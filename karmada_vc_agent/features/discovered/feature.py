@@ -67,8 +67,7 @@ class DiscoveryController:
     """Keeps a source of the registry equal to what a discovery lists.
 
     check: raises ConfigError where hub or host forbid one. stays_away: whether its Cluster was
-    deleted on the hub, or left. is_registered: whether it has a Cluster, of any process of the
-    agent. is_in_doubt: whether hub or host may be restored from a backup.
+    deleted on the hub, or left. is_in_doubt: whether hub or host may be restored from a backup.
     """
 
     discovery: GroupSource[Any]
@@ -79,7 +78,6 @@ class DiscoveryController:
     origins: Origins
     check: Callable[[VirtualCluster], Awaitable[None]]
     stays_away: Callable[[str], bool]
-    is_registered: Callable[[str], bool]
     is_in_doubt: Callable[[], bool]
     warn: Callable[[Object, str], object]
     wall_clock: Callable[[], float] = time.time
@@ -114,7 +112,7 @@ class DiscoveryController:
         if discovered is not None:
             with suppress(ValueError):
                 self.source.put(made(self.config(), self.discovery.settings, discovered))
-        elif is_on and self.is_registered(name):
+        elif is_on and self.removal.clusters.created_at(name):
             return Requeue(RECHECK_S)
         else:
             self.source.remove(name)
@@ -296,7 +294,6 @@ def _setup(
         origins=common.origins,
         check=partial(check_permitted, common),
         stays_away=common.registrations.stays_away,
-        is_registered=lambda name: bool(common.stores.clusters.created_at(name)),
         is_in_doubt=lambda: any(server.history.is_in_doubt for server in servers),
         warn=lambda about, text: recorder.record(
             common.config.agent_name, about, WARNING, "NotServed", text

@@ -15,7 +15,7 @@ from karmada_vc_agent.config.settings import AgentConfig, Fields, SourceSettings
 from karmada_vc_agent.model import virtual_cluster
 from karmada_vc_agent.model.objects import decode_as
 from karmada_vc_agent.model.virtual_cluster import LabelSelector, Range, VirtualCluster
-from karmada_vc_agent.model.vocabulary import MEMBERSHIP_LABEL, NODE_GROUP_LABEL
+from karmada_vc_agent.model.vocabulary import NODE_GROUP_LABEL
 
 
 class NodeGroupSettings(SourceSettings, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -176,10 +176,8 @@ def made_of_record(
 
     Without labels and names by the label that they were given: the selector of its pods stays.
     """
-    selector = LabelSelector(record.labels)
-    if not record.labels and not record.nodes:
-        given = virtual_cluster.Requirement(MEMBERSHIP_LABEL, "In", frozenset((name,)))
-        selector = LabelSelector(match_expressions=(given,))
+    is_by_label = not record.labels and not record.nodes
+    selector = virtual_cluster.labelled(name) if is_by_label else LabelSelector(record.labels)
     return _completed(config, settings, name, selector, record.nodes)
 
 

@@ -5,8 +5,6 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
-from msgspec.structs import replace
-
 from karmada_vc_agent.access.admission import group_labels
 from karmada_vc_agent.cluster.hub_clusters import AgentState
 from karmada_vc_agent.cluster.registration import (
@@ -21,14 +19,10 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import items_unless_absent
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.kube.flows import LogOnce
+from karmada_vc_agent.model import virtual_cluster
 from karmada_vc_agent.model.objects import Object, uid_of
-from karmada_vc_agent.model.virtual_cluster import (
-    Bounds,
-    LabelSelector,
-    Requirement,
-    VirtualCluster,
-)
-from karmada_vc_agent.model.vocabulary import AGENT_LABEL, DOMAIN, MEMBERSHIP_LABEL
+from karmada_vc_agent.model.virtual_cluster import Bounds, VirtualCluster
+from karmada_vc_agent.model.vocabulary import AGENT_LABEL, DOMAIN
 from karmada_vc_agent.runner.parts import Described
 
 KIND: Final = "VirtualCluster"
@@ -122,9 +116,9 @@ def of_another(definition: Definition) -> VirtualCluster:
     """
     if definition.virtual_cluster is not None:
         return definition.virtual_cluster
-    vc = VirtualCluster(definition.name, former_names=tuple(definition.spec.get("formerNames", ())))
-    labelled = Requirement(MEMBERSHIP_LABEL, "In", frozenset((vc.name_on_host,)))
-    return replace(vc, node_selector=LabelSelector(match_expressions=(labelled,)))
+    former, name = tuple(definition.spec.get("formerNames", ())), definition.name
+    labelled = virtual_cluster.labelled((*former, name)[0])
+    return VirtualCluster(name, node_selector=labelled, former_names=former)
 
 
 def read(body: Object, config: AgentConfig) -> Definition:

@@ -60,11 +60,8 @@ class ShardClusters(VirtualClusters):
     def __init__(self, index: int | None, count: int) -> None:
         super().__init__()
         self.index, self.count = index, count
-        self._everywhere = _OfAllShards(self) if count > 1 else None
-
-    @property
-    def everywhere(self) -> VirtualClusters:
-        return self if self._everywhere is None else self._everywhere
+        if count > 1:
+            self.everywhere = _OfAllShards(self)
 
     def serves(self, name: str) -> bool:
         return self.count == 1 or shard_of(name, self.count) == self.index
