@@ -30,6 +30,7 @@ from karmada_vc_agent.kube.controller import (
 )
 from karmada_vc_agent.kube.errors import Need
 from karmada_vc_agent.kube.flows import LogOnce
+from karmada_vc_agent.kube.leader_election import LeaderElection
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import user_text
 from karmada_vc_agent.model.core import Node
@@ -148,6 +149,7 @@ Setup = Callable[[Parts], ControllerSpec[Any] | None]
 
 
 Say = Callable[[str], None]
+Serving = tuple[VirtualClusters, Callable[..., LeaderElection], Callable[..., AgentState]]
 
 
 class Start(Protocol):
@@ -209,7 +211,7 @@ class Feature:
     settings: type[Fields] = Fields
     start: Callable[[VirtualClusterSources, AgentConfig], Start | None] = lambda *_: None
     hub_start: Callable[[AgentConfig, ApiClient, ApiClient], HubStart] | None = None
-    serving: Callable[[AgentConfig], tuple[VirtualClusters, Any, Any]] | None = None
+    serving: Callable[[AgentConfig], Serving] | None = None
     leases: Callable[[ApiClient, str, str, str], Awaitable[list[str]]] | None = None
     prepare: Callable[[Common], None] = lambda _: None
     connect: Callable[[Parts], None] = lambda _: None

@@ -58,16 +58,16 @@ STOP_S = 5.0
 class Operator:
     """Passes events of objects from the thread of kopf to the loop that runs it.
 
-    agent: name of the agent. serves: whether one of a name is this process' to serve. credentials:
-    of the host, as they are now. seen: called with each object of a list, and each event. step:
-    takes the next step of a deletion; returns what it waits for, "" once it is complete.
+    agent: name of the agent. credentials: of the host, as they are now. seen: called with each
+    object of a list, and each event. step: takes the next step of a deletion; returns what it waits
+    for, "" once it is complete. serves: whether one of a name is this process' to serve.
     """
 
     agent: str
-    serves: Callable[[str], bool]
     credentials: Callable[[], Credentials]
     seen: Callable[[str | None, Object], None]
     step: Callable[[str], Awaitable[str]]
+    serves: Callable[[str], bool] = lambda _: True
 
     async def run(self) -> None:
         """Watch until cancelled; raises RuntimeError where kopf ends by itself."""
@@ -229,8 +229,8 @@ def setup(parts: Parts, started: ObjectsStart) -> ControllerSpec[str]:
         if source.rival(name) is None:  # else its Works are of the one that has the name
             parts.works.finalizer.preserve(name, is_on=True)
     step = partial(drain_step, host, definitions, removal_of(parts))
-    credentials = partial(getattr, host, "credentials")
-    operator = Operator(config.agent_name, source.serves, credentials, definitions.seen, step)
+    at, seen = partial(getattr, host, "credentials"), definitions.seen
+    operator = Operator(config.agent_name, at, seen, step, source.serves)
 
     async def operate() -> None:
         # A removal takes what is in no store for deleted.

@@ -31,7 +31,7 @@ from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, NotFoundErro
 from karmada_vc_agent.model.virtual_cluster import SHARED
 from karmada_vc_agent.model.vocabulary import cluster_of_execution_namespace
 from karmada_vc_agent.runner.common import Common
-from karmada_vc_agent.runner.parts import Feature, Parts, Say
+from karmada_vc_agent.runner.parts import Feature, Parts, Say, Serving
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class OfAnotherShardError(ForbiddenError):
         super().__init__(403, "OfAnotherShard", f"another shard serves virtual cluster {cluster}")
 
 
-def serving(config: AgentConfig) -> tuple[VirtualClusters, Any, Any]:
+def serving(config: AgentConfig) -> Serving:
     """Return the registry of the shard, its election and its record."""
     shards = ShardClusters(*parse(config.of(ShardFields).shard))
     if shards.count == 1:

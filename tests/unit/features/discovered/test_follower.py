@@ -12,6 +12,7 @@ from karmada_vc_agent.features.discovered.discovery import DiscoveryStart
 from karmada_vc_agent.features.discovered.feature import RECHECK_S, STEP_S, SYNC_S
 from karmada_vc_agent.features.discovered.records import (
     MOST_NODES,
+    Discovered,
     DiscoveredRecord,
     NodeGroupSettings,
     made_of_record,
@@ -375,3 +376,41 @@ async def test_changed_grace_time_applies_to_those_already_missing(draining: Fol
     draining.drains = True
     assert await draining.reconcile() == STEP_S
     assert "drain is off" not in draining.absence()
+
+
+async def test_group_of_another_process_counts_until_that_one_has_removed_its_cluster(
+    following: Following,
+) -> None:
+    following.problem = "the agent has no rights"
+    following.source.serves = lambda _: False
+    before = len(following.world.host.writes())
+    assert await following.find("n1") is None
+    assert following.world.vc().node_names == ("n1",)
+    await following.find("N 1")
+    assert following.world.vc().node_names == ("n1",), "it may be served as it was"
+    following.world.register()
+    assert await following.lose() == RECHECK_S
+    assert following.served == {"branch-a"}
+    following.world.hub.remove(f"{CLUSTERS_PATH}/branch-a")
+    following.world.look()
+    assert await following.reconcile() is None
+    assert following.served == set()
+    assert following.warned == []
+    assert len(following.world.host.writes()) == before
+
+
+async def test_start_serves_of_other_processes_what_they_recorded(
+    following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def listed(*_: object) -> list[Discovered]:
+        return [Discovered(name, name, None, ("n2",)) for name in ("branch-a", "new")]
+
+    monkeypatch.setattr("karmada_vc_agent.features.discovered.discovery.groups_of_host", listed)
+    await following.find("n1")
+    live = LiveSettings(structs.replace(CONFIG(), node_groups=NodeGroupSettings(enabled=True)))
+    following.source.serves = lambda _: False
+    await DiscoveryStart(following.source, following.source_of_labels).read(
+        following.world.host_client, live, following.state
+    )
+    assert following.world.vc().node_names == ("n1",)
+    assert following.world.vc("new").node_names == ("n2",)

@@ -3,13 +3,14 @@
 import pytest
 
 from karmada_vc_agent.config.settings import AgentConfig
-from karmada_vc_agent.features.objects.definitions import DELETED
+from karmada_vc_agent.features.objects.definitions import DELETED, ObjectsStart
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
+from karmada_vc_agent.model.vocabulary import MEMBERSHIP_LABEL
 from tests.fakes import objects
 from tests.unit.features.objects.conftest import BRANCH_A, Served, virtual_cluster
 
-BAD: dict[str, dict[str, str]] = {"nodeSelector": {}}
+BAD: dict[str, object] = {"nodeSelector": {}}
 
 
 async def test_object_is_served_and_changes_live(served: Served) -> None:
@@ -144,3 +145,31 @@ async def test_change_first_seen_in_a_response_is_taken(served: Served) -> None:
     served.definitions.observe(changed)  # the answer to a write of the status
     await served.see("MODIFIED", changed)
     assert served.world.vc().region == "north"
+
+
+async def test_what_another_process_serves_counts_here_and_is_not_checked(served: Served) -> None:
+    served.problem = "the agent has no rights"
+    served.definitions.source.serves = lambda _: False
+    await served.apply(virtual_cluster())
+    assert served.world.vc().node_selector.match_labels == {"branch": "a"}
+    assert served.checked == []
+    await served.apply(virtual_cluster(spec=BAD))
+    assert served.world.vc().node_selector.match_labels == {"branch": "a"}, (
+        "it may serve it as it was"
+    )
+    assert await served.status() == {}
+    assert served.world.host.writes() == []
+
+
+async def test_what_another_process_may_serve_as_it_was_keeps_names_and_labelled_nodes(
+    served: Served,
+) -> None:
+    served.definitions.source.serves = lambda _: False
+    bad = BAD | {"formerNames": ["earlier"]}
+    served.world.host.seed(virtual_cluster(spec=bad, uid="1"))
+    start = ObjectsStart(served.definitions.source)
+    await start.read(served.world.host_client, served.live, served.state)
+    vc = served.world.vc()
+    assert vc.name_on_host == "earlier"
+    assert vc.selects("any", {MEMBERSHIP_LABEL: "earlier"})
+    assert not vc.selects("any", {MEMBERSHIP_LABEL: "branch-a", "branch": "a"})

@@ -313,3 +313,14 @@ async def test_nothing_is_removed_while_a_server_may_be_rolled_back(
     assert not world.hub.live(CLUSTER)["metadata"].get("deletionTimestamp")
     assert world.host.find(DEFAULT)
     assert served.state.cluster("branch-a") is not None
+
+
+async def test_what_another_process_removes_is_waited_for_here(served: Served) -> None:
+    await deleted(served)
+    served.definitions.source.serves = lambda _: False
+    writes = len(served.world.host.writes())
+    assert await step(served) == "another process of the agent removes it"
+    live = served.world.host.live(OBJECT)
+    await served.see("DELETED", live)
+    assert await step(served) == ""
+    assert len(served.world.host.writes()) == writes

@@ -61,9 +61,11 @@ class HangingRecorder(Recorder):
 
 
 @asynccontextmanager
-async def running(host: FakeApiServer, recorder: Recorder) -> AsyncIterator[asyncio.Task[None]]:
-    credentials = host.client().credentials
-    operator = Operator("karmada-vc-agent", lambda: credentials, recorder.seen, recorder.step)
+async def running(
+    host: FakeApiServer, recorder: Recorder, serves: Callable[[str], bool] = lambda _: True
+) -> AsyncIterator[asyncio.Task[None]]:
+    at = partial(getattr, host.client(), "credentials")
+    operator = Operator("karmada-vc-agent", at, recorder.seen, recorder.step, serves)
     task = asyncio.create_task(operator.run())
     try:
         yield task
@@ -219,3 +221,22 @@ async def test_host_is_requested_by_all_settings_of_its_kubeconfig(recorder: Rec
                     await session.get(f"{credentials.server}/version")
     assert asked == ["Bearer secret"]
     listener.close()
+
+
+async def test_finalizer_of_what_another_process_serves_is_neither_added_nor_removed(
+    host: FakeApiServer, recorder: Recorder
+) -> None:
+    host.seed(virtual_cluster("branch-a"), virtual_cluster("branch-b", finalizers=[]))
+    async with running(host, recorder, lambda name: name == "own"):
+        await until(lambda: {(None, "branch-a"), (None, "branch-b")} <= {*recorder.events})
+        host.change(OBJECT, spec=BRANCH_A | {"region": "north"})
+        await until(lambda: ("MODIFIED", "branch-a") in recorder.events)
+        host.mark_deleted(OBJECT)
+        await until(lambda: len(recorder.steps) > 2)
+        host.remove(OBJECT)
+        recorder.waits = ""
+        await until(lambda: ("DELETED", "branch-a") in recorder.events)
+        host.seed(virtual_cluster("own", finalizers=[]))
+        await until(lambda: host.live(f"{PATH}/own")["metadata"].get("finalizers") == [FINALIZER])
+    assert {each.path for each in host.writes()} <= {f"{PATH}/own", OBJECT}
+    assert host.find(OBJECT) is None

@@ -5,8 +5,11 @@ import pytest
 from karmada_vc_agent.features.shards.division import lease_names, shard_of
 from karmada_vc_agent.features.shards.election import COUNT
 from karmada_vc_agent.features.shards.feature import FEATURE
+from karmada_vc_agent.install.leave_steps import leases_of
+from karmada_vc_agent.install.served import pod_problem
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.objects import Object
+from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
 
 
@@ -20,15 +23,32 @@ async def test_leave_holds_the_lease_of_the_shard_that_serves(
     host: FakeApiServer, client: ApiClient, count: int
 ) -> None:
     host.seed(lease("agent", **({COUNT: str(count)} if count > 1 else {})))
-    assert FEATURE.lease is not None
-    name = await FEATURE.lease(client, "agents", "agent", "branch-a")
+    assert FEATURE.leases is not None
+    names = await FEATURE.leases(client, "agents", "agent", "branch-a")
     expected = f"agent-{shard_of('branch-a', count)}-of-{count}" if count > 1 else "agent"
-    assert name == expected
+    assert names == [expected]
+
+
+async def test_all_leases_are_those_of_the_number_that_serves(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(lease("agent", **{COUNT: "2"}))
+    assert await leases_of(client, "agents", "agent") == ["agent-0-of-2", "agent-1-of-2"]
+
+
+async def test_doctor_and_join_ask_for_each_shard(host: FakeApiServer, client: ApiClient) -> None:
+    host.seed(lease("agent", **{COUNT: "2"}))
+    deployment = objects.deployment("agent", "agents")
+    for available, serves in ((1, False), (2, True)):
+        status = {"replicas": 3, "updatedReplicas": 3, "availableReplicas": available}
+        generation = {"observedGeneration": 1}
+        metadata = {**deployment["metadata"], "namespace": "agents", "generation": 1}
+        host.seed(deployment | {"metadata": metadata, "status": status | generation})
+        assert (await pod_problem(client, "agents", "agent") is None) == serves
 
 
 async def test_leave_of_an_agent_that_never_ran_holds_its_lease(client: ApiClient) -> None:
-    assert FEATURE.lease is not None
-    assert await FEATURE.lease(client, "agents", "agent", "branch-a") == "agent"
+    assert await leases_of(client, "agents", "agent", "branch-a") == ["agent"]
 
 
 async def test_purge_leaves_no_lease_of_a_shard(host: FakeApiServer, client: ApiClient) -> None:

@@ -260,8 +260,7 @@ async def test_record_that_was_deleted_is_written_again_by_each_shard(fleet: Fle
         {"checkpoint": {"enabled": True}},
         {"tenancy": "Strict"},
         {"refuseSharedHosts": True},
-        {"objects": {"enabled": True}},
-        {"nodeGroups": {"enabled": True}},
+        {"discover": {"nodeLabel": "branch"}},
         {"leaderElect": False},
         {"shard": "2/2"},
     ],
@@ -282,6 +281,9 @@ def test_settings_that_need_all_in_one_process_are_refused(
     }
     path = tmp_path / "agent.yaml"
     path.write_text(yaml.safe_dump(base))
+    load_config(CONFIG, path, {})
+    others = {"objects": {"enabled": True}, "nodeGroups": {"enabled": True}}
+    path.write_text(yaml.safe_dump(base | others))
     load_config(CONFIG, path, {})
     path.write_text(yaml.safe_dump({**base, **settings}))
     with pytest.raises(ConfigError, match="shard"):
