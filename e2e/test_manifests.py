@@ -135,6 +135,22 @@ def test_chart_with_values_renders_what_an_overlay_with_them_has(tmp_path: Path)
     assert chart == read(kustomize(tmp_path))
 
 
+def test_chart_with_shards_renders_what_the_component_makes(tmp_path: Path) -> None:
+    overlay = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "sortOptions": {"order": "fifo"},
+        "resources": [os.path.relpath(MANIFESTS / "base", tmp_path)],
+        "components": [os.path.relpath(MANIFESTS / "components/shards", tmp_path)],
+    }
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    rendered = read(helm("--set", "shards=2"))
+    spec = rendered["Deployment", AGENT]["spec"]
+    assert spec["replicas"] == 3
+    assert spec["template"]["spec"]["containers"][0]["args"][-1] == "--shard=auto/2"
+    assert rendered == read(kustomize(tmp_path))
+
+
 def test_chart_in_another_namespace_renders_what_join_makes_for_it() -> None:
     """Kustomize cannot: policies name the agent's account in expressions."""
     sides = ("--only", "host", "--agent-namespace", "edge", "--image", "r.example/agent:2")

@@ -291,15 +291,16 @@ class ObjectsStart:
             text = "Waiting for the CRD of VirtualCluster objects; apply manifests/base/crd.yaml"
             _log.warning(text)
         used: dict[str, VirtualCluster] = {}
+        refused: dict[str, VirtualCluster] = {}
         for each in definitions or ():
             phase = each.status.get("phase")
             # The phase of a new one may not be written yet.
             was_served = phase != "Refused" if phase else state.cluster(each.name) is not None
             if not self.source.serves(each.name):
-                used[each.name] = of_another(each)
+                (refused if phase == "Refused" else used)[each.name] = of_another(each)
             elif was_served and each.virtual_cluster is not None:
                 used[each.name] = each.virtual_cluster
-        self.source.replace_all(list(used.values()))
+        self.source.replace_all([*used.values(), *refused.values()])
         ending = (each for each in definitions or () if each.is_deleting and each.is_preserved)
         self.preserved = used.keys() & {each.name for each in ending}
 
