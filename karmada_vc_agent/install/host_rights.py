@@ -271,13 +271,12 @@ async def prune(
     agent: str,
     desired: Iterable[Object],
     changes: Changes,
-    kinds: Iterable[str] = (*BINDINGS, *ROLES),
     *,
     claimed: bool = False,
 ) -> None:
     """Remove roles and bindings that are not desired; claimed: in claimed namespaces, too."""
     keep = {key_of(obj) for obj in desired}
-    for kind in kinds:
+    for kind in (*BINDINGS, *ROLES):
         for live in await rbac_objects(client, kind, f"{AGENT_LABEL}={agent}"):
             is_own = f"{live['metadata']['name']}:".startswith(f"vc-agent:{agent}:")
             is_listed = claimed or CLUSTER_LABEL not in labels_of(live)

@@ -105,10 +105,7 @@ class DiscoveryController:
         return None
 
     def _follow(self, name: str, discovered: Discovered | None, *, is_on: bool) -> Requeue | None:
-        """Have what another process of the agent serves, for its nodes and names; write nothing.
-
-        That one serves it until it has removed its Cluster, and as it was while it is invalid.
-        """
+        """Have what another process serves: as it was while invalid, until its Cluster is removed."""
         if discovered is not None:
             with suppress(ValueError):
                 self.source.put(made(self.config(), self.discovery.settings, discovered))
