@@ -105,7 +105,7 @@ class DiscoveryController:
         return None
 
     def _follow(self, name: str, discovered: Discovered | None, *, is_on: bool) -> Requeue | None:
-        """Have what another process serves: as it was while invalid, until its Cluster is removed."""
+        """Have what another process serves: as it was if invalid, until its Cluster is removed."""
         if discovered is not None:
             with suppress(ValueError):
                 self.source.put(made(self.config(), self.discovery.settings, discovered))
