@@ -38,6 +38,7 @@ from karmada_vc_agent.runner.clients import Clients, HubCertificate, connect, us
 from karmada_vc_agent.runner.collector import HOST, HUB
 from karmada_vc_agent.runner.common import Common, Fence
 from karmada_vc_agent.runner.hub_presence import KUBE_SYSTEM_PATH, HubStart
+from karmada_vc_agent.runner.parts import Serving
 from karmada_vc_agent.runner.process import JoinedClusters, SettingsFollower, has_rights, until
 from karmada_vc_agent.runner.service import END_S, Service
 from karmada_vc_agent.telemetry.endpoints import METRICS_PATH, Note
@@ -86,7 +87,7 @@ class Agent:
         settings: SettingsFollower | None = None,
     ) -> None:
         serving = next((each.serving(config) for each in FEATURES if each.serving), None)
-        whole = (VirtualClusters(), LeaderElection, AgentState)
+        whole: Serving = (VirtualClusters(), LeaderElection, AgentState)
         self._virtual_clusters, self._elect, self._record = serving or whole
         sources = VirtualClusterSources(self._virtual_clusters.everywhere)
         self._joined = JoinedClusters(sources.add("the settings file").replace_all)
