@@ -389,6 +389,7 @@ async def test_group_of_another_process_counts_until_that_one_has_removed_its_cl
     await following.find("N 1")
     assert following.world.vc().node_names == ("n1",), "it may be served as it was"
     following.world.register()
+    following.world.look()
     assert await following.lose() == RECHECK_S
     assert following.served == {"branch-a"}
     following.world.hub.remove(f"{CLUSTERS_PATH}/branch-a")
