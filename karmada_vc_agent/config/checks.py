@@ -316,8 +316,7 @@ def problems(config: AgentConfig) -> Problems:
     if not config.virtual_clusters and not config.has_other_sources:
         yield "virtualClusters", "is empty; name at least one virtual cluster"
     yield from _range_problems(config)
-    added = getattr(config, "added", ())
-    yield from filter(None, (config.of(each).problem(config) for each in added))
+    yield from filter(None, (config.of(x).problem(config) for x in getattr(config, "added", ())))
     if (invalid := config.gateway.problem()) is not None:
         yield f"gateway.{invalid[0]}", invalid[1]
     for name in _DNS_LABELS:

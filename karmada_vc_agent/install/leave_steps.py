@@ -131,10 +131,9 @@ async def leading(
         yield False
         return
     process = f"leave-{socket.gethostname()}_{uuid.uuid4()}"
-    # As if it had led before: it removes its virtual cluster from the checkpoint.
     (name,) = await leases_of(host, leaving.namespace, leaving.agent, leaving.cluster)
-    lineage = CHECKPOINT_ANNOTATION
-    election = LeaderElection(host, leaving.namespace, name, process, lineage=lineage)
+    # As if it had led before: it removes its virtual cluster from the checkpoint.
+    election = LeaderElection(host, leaving.namespace, name, process, lineage=CHECKPOINT_ANNOTATION)
 
     async def hold() -> None:
         await election.acquire()

@@ -187,8 +187,7 @@ class Feature:
     settings: fields that it adds to AgentConfig; it reads them by `config.of`.
     start: adds sources of virtual clusters, and is read before this process serves.
     hub_start: replaces the check of the hub at the start; of one feature.
-    serving: divides the virtual clusters among processes: returns the registry of this one, and
-    what makes its election and record; of one feature.
+    serving: returns the registry of one of several processes, what makes its election and record.
     leases: returns which Leases its processes hold, or the one that serves a virtual cluster.
     prepare: provides what controllers share (`Common.provide`) and sets hooks, before the path of
     Works is built.

@@ -215,8 +215,8 @@ class Definitions:
     async def take(self, name: str) -> Definition | None:
         """Serve an object by the current settings, unless hub or host forbid it; return it.
 
-        One that is not served as it is is checked again: the reason may have ended. What another
-        process of the agent serves is not checked here, and stays what it was while it is invalid.
+        One that is not served as it is is checked again: the reason may have ended. That of another
+        process is not checked, and stays what it was while it is invalid.
         """
         definition, config = self.of(name), self.live.config
         if definition is None:
@@ -291,16 +291,16 @@ class ObjectsStart:
             text = "Waiting for the CRD of VirtualCluster objects; apply manifests/base/crd.yaml"
             _log.warning(text)
         used: dict[str, VirtualCluster] = {}
-        refused: dict[str, VirtualCluster] = {}
-        for each in definitions or ():
+        # What is served has its names before what is refused.
+        for each in sorted(definitions or (), key=lambda one: one.status.get("phase") == "Refused"):
             phase = each.status.get("phase")
             # The phase of a new one may not be written yet.
             was_served = phase != "Refused" if phase else state.cluster(each.name) is not None
             if not self.source.serves(each.name):
-                (refused if phase == "Refused" else used)[each.name] = of_another(each)
+                used[each.name] = of_another(each)
             elif was_served and each.virtual_cluster is not None:
                 used[each.name] = each.virtual_cluster
-        self.source.replace_all([*used.values(), *refused.values()])
+        self.source.replace_all(list(used.values()))
         ending = (each for each in definitions or () if each.is_deleting and each.is_preserved)
         self.preserved = used.keys() & {each.name for each in ending}
 

@@ -90,20 +90,19 @@ class ServiceNamesController:
 
 def setup(parts: Parts) -> ControllerSpec[str] | None:
     """Declare the controller, of one process of the agent; it has one key."""
-    common, controller = parts.common, ServiceNamesController(parts)
-    every = common.virtual_clusters.everywhere
-    if not common.virtual_clusters.serves(SERVICE_NAMES):
+    common, vcs = parts.common, parts.common.virtual_clusters
+    if not vcs.serves(SERVICE_NAMES):
         return None
-    changed = partial(keys_of_namespace, every)
+    changed = partial(keys_of_namespace, vcs.everywhere)
     return ControllerSpec(
         "service-names",
         common.queues.by_name(),
-        controller.reconcile,
+        ServiceNamesController(parts).reconcile,
         by_cluster=False,
         initial_keys=lambda: (SERVICE_NAMES,),
         sources=(
             Enqueues(common.stores.namespaces.add_handler, changed, SETTLES_S),
-            Enqueues(every.changed.subscribe, lambda *_: (SERVICE_NAMES,), SETTLES_S),
+            Enqueues(vcs.everywhere.changed.subscribe, lambda *_: (SERVICE_NAMES,), SETTLES_S),
         ),
         resync_keys=lambda _: (SERVICE_NAMES,),
     )
