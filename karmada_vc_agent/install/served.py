@@ -45,7 +45,7 @@ async def pod_problem(host: ApiClient, namespace: str, agent: str) -> _PodProble
     pods = f"/api/v1/namespaces/{namespace}/pods"
     listed = (await host.get(pods, {"labelSelector": f"app={agent}"})).get("items") or ()
     problems = [each for pod in listed if (each := _problem_of(pod, namespace))]
-    few = f"its {processes} shards need as many Pods" if processes > 1 else "it has no Ready Pod yet"
+    few = f"{processes} shards need as many Pods" if processes > 1 else "it has no Ready Pod yet"
     nothing = _PodProblem(few, f"kubectl -n {namespace} get events")
     return max(problems, key=lambda each: each.is_final, default=nothing)
 
