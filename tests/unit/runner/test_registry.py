@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from generate.conditions_page import page
+from generate.conditions_page import TEXTS, page
 from karmada_vc_agent.cluster.rules.conditions import ConditionType, Shown
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.kube.controller import WorkQueue, itself
@@ -74,7 +74,7 @@ async def test_event_is_written_for_each_reason_that_the_cluster_does_not_say_ye
 
 
 async def test_declared_condition_is_in_both_statuses_the_metric_the_sources_and_the_page(
-    world: World, caplog: pytest.LogCaptureFixture
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     toy = ConditionType("Toy", "It is a toy.", on_object=Shown.ALWAYS, warning="A toy is broken")
     spec = ConditionSpec(
@@ -96,4 +96,7 @@ async def test_declared_condition_is_in_both_statuses_the_metric_the_sources_and
     text = parts.common.metrics.text().decode()
     assert SERIES.replace("CredentialRenewed", "Toy") in text
     assert caplog.messages.count("A toy is broken") == 1
-    assert "| `Toy` | True | yes | always |  | It is a toy. |" in page(features)
+    text = {"Broken": {"why": "It fell.", "do": "Mend it."}}
+    monkeypatch.setitem(TEXTS["conditions"], "Toy", text)
+    assert "\n### Toy\n\nIt is a toy.\n" in page(features)
+    assert "\n| `Broken` | It fell. | Mend it. |\n" in page(features)

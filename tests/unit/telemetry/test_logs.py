@@ -67,7 +67,7 @@ def test_lines_of_libraries_are_json_whatever_they_have(
     circle: list[object] = []
     circle.append(circle)
     fields = {"settings": object(), "level": 7, "number": float("nan"), "of": {1: b"\xff"}}
-    logging.getLogger("kopf.objects").warning("two\nlines %s", "\x00\ud800", extra=fields)
+    logging.getLogger("kopf.reactor").warning("two\nlines %s", "\x00\ud800", extra=fields)
     logging.getLogger("aiohttp.access").info("%s", circle, extra={"circle": circle})
     logging.getLogger("asyncio").error("Task failed", stack_info=True)
     warnings.warn("old", DeprecationWarning, stacklevel=1)
