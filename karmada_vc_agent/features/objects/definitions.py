@@ -53,7 +53,7 @@ def is_for(agent: str, metadata: Mapping[str, Any]) -> bool:
 
 
 async def purge(host: ApiClient, _: str, agent: str, say: Callable[[str], object]) -> None:
-    """Release the objects of an agent that is removed: nobody else would. Raises KubeError."""
+    """Release the objects of an agent that is removed: no other one would. Raises KubeError."""
     for obj in await items_unless_absent(host, PATH) or ():
         metadata, own = obj["metadata"], finalizer(agent)
         if own in (finalizers := metadata.get("finalizers") or ()):
