@@ -32,12 +32,11 @@ async def measure(session: Session, result: Record, sizes: list[int], seconds: f
         Proxy(lab.kubeconfig("host"), lab.directory / "proxy") as host,
     ):
         wires = {"hub": hub, "host": host}
-        paths = {name: wire.kubeconfig for name, wire in wires.items()}
         for count in sizes:
             clusters = node_groups("idle", count)
-            ours = lab.lone_agent(clusters, **paths)
+            ours = lab.lone_agent(clusters, hub=hub.kubeconfig, host=host.kubeconfig)
             await _idle(session, result, ours, list(clusters), OURS, wires, seconds)
-        theirs = lab.karmada_agent("idle-theirs", **paths)
+        theirs = lab.karmada_agent("idle-theirs", hub=hub.kubeconfig, host=host.kubeconfig)
         await _idle(session, result, theirs, ["idle-theirs"], THEIRS, wires, seconds)
 
 

@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +21,10 @@ from karmada_vc_agent.model.objects import annotations_of, labels_of
 PAGE = (ROOT / "docs" / "install.md").read_text()
 (MOVES,) = re.findall(r"moves a host from `join` to Helm.*?```console\n(.*?)```", PAGE, re.DOTALL)
 TO_HELM, TO_JOIN, REMOVE_RELEASE = (line.removeprefix("$ ") for line in MOVES.splitlines())
-RENDERED = {"helm": helm, "kustomize": partial(kustomize, "base")}
+RENDERED: dict[str, Callable[[], str]] = {
+    "helm": helm,
+    "kustomize": partial(kustomize, "base"),
+}
 COMMANDS = {"helm": TO_HELM, "join": TO_JOIN, "kustomize": "kubectl apply -k manifests/base"}
 IMAGE = "r.example/agent:1"
 RELEASE = "meta.helm.sh/release-name"

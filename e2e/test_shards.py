@@ -200,8 +200,8 @@ def _served(agent: Agent) -> set[str]:
 
 
 def _nothing_is_said_of_leases(lab: Lab, agent: Agent) -> None:
-    servers = ("--karmada-kubeconfig", str(lab.hub.kubeconfig))
-    servers = (*servers, "--kubeconfig", str(lab.host.kubeconfig))
+    servers = ["--karmada-kubeconfig", str(lab.hub.kubeconfig)]
+    servers += ["--kubeconfig", str(lab.host.kubeconfig)]
     doctor = run_command("doctor", "--config", str(agent.config), *servers)
     assert doctor.returncode in (0, 1), doctor.stderr
     assert "no agent serves it" not in doctor.stdout, doctor.stdout

@@ -96,7 +96,7 @@ async def test_declared_condition_is_in_both_statuses_the_metric_the_sources_and
     text = parts.common.metrics.text().decode()
     assert SERIES.replace("CredentialRenewed", "Toy") in text
     assert caplog.messages.count("A toy is broken") == 1
-    text = {"Broken": {"why": "It fell.", "do": "Mend it."}}
-    monkeypatch.setitem(TEXTS["conditions"], "Toy", text)
+    texts = {"Broken": {"why": "It fell.", "do": "Mend it."}}
+    monkeypatch.setitem(TEXTS["conditions"], "Toy", texts)
     assert "\n### Toy\n\nIt is a toy.\n" in page(features)
     assert "\n| `Broken` | It fell. | Mend it. |\n" in page(features)

@@ -382,7 +382,7 @@ async def test_group_of_another_process_counts_until_that_one_has_removed_its_cl
     following: Following,
 ) -> None:
     following.problem = "the agent has no rights"
-    following.source.serves = lambda _: False
+    following.source.serves = lambda name: False  # noqa: ARG005
     before = len(following.world.host.writes())
     assert await following.find("n1") is None
     assert following.world.vc().node_names == ("n1",)
@@ -409,7 +409,7 @@ async def test_start_serves_of_other_processes_what_they_recorded(
     monkeypatch.setattr("karmada_vc_agent.features.discovered.discovery.groups_of_host", listed)
     await following.find("n1")
     live = LiveSettings(structs.replace(CONFIG(), node_groups=NodeGroupSettings(enabled=True)))
-    following.source.serves = lambda _: False
+    following.source.serves = lambda name: False  # noqa: ARG005
     await DiscoveryStart(following.source, following.source_of_labels).read(
         following.world.host_client, live, following.state
     )

@@ -149,7 +149,7 @@ async def test_change_first_seen_in_a_response_is_taken(served: Served) -> None:
 
 async def test_what_another_process_serves_counts_here_and_is_not_checked(served: Served) -> None:
     served.problem = "the agent has no rights"
-    served.definitions.source.serves = lambda _: False
+    served.definitions.source.serves = lambda name: False  # noqa: ARG005
     await served.apply(virtual_cluster())
     assert served.world.vc().node_selector.match_labels == {"branch": "a"}
     assert served.checked == []
@@ -164,7 +164,7 @@ async def test_what_another_process_serves_counts_here_and_is_not_checked(served
 async def test_what_another_process_may_serve_as_it_was_keeps_names_and_labelled_nodes(
     served: Served,
 ) -> None:
-    served.definitions.source.serves = lambda _: False
+    served.definitions.source.serves = lambda name: False  # noqa: ARG005
     bad = BAD | {"formerNames": ["earlier"]}
     served.world.host.seed(virtual_cluster(spec=bad, uid="1"))
     start = ObjectsStart(served.definitions.source)

@@ -317,7 +317,7 @@ async def test_nothing_is_removed_while_a_server_may_be_rolled_back(
 
 async def test_what_another_process_removes_is_waited_for_here(served: Served) -> None:
     await deleted(served)
-    served.definitions.source.serves = lambda _: False
+    served.definitions.source.serves = lambda name: False  # noqa: ARG005
     writes = len(served.world.host.writes())
     assert await step(served) == "another process of the agent removes it"
     live = served.world.host.live(OBJECT)

@@ -72,7 +72,7 @@ def test_what_is_defined_later_is_of_one_shard() -> None:
     shards = [ShardClusters(index, 2) for index in range(2)]
     changes: list[str] = []
     for shard in shards:
-        shard.changed.subscribe(lambda old, new: changes.append((new or old).name))
+        shard.changed.subscribe(lambda _, new: changes.append(new.name if new else ""))
         shard.everywhere.put(VirtualCluster(name="branch-1"))
     assert changes == ["branch-1"]
     assert [list(shard) for shard in shards].count(["branch-1"]) == 1

@@ -5,6 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -61,7 +62,7 @@ class Fleet:
         while True:
             self.starts += 1
             token = f"{name}.{self.starts}"
-            config = CONFIG(
+            config = CONFIG(  # type: ignore[call-arg]
                 shard=shard,
                 agent_namespace="agents",
                 install_policies=False,
@@ -71,7 +72,7 @@ class Fleet:
                 **settings,
             )
             hub, host = (
-                Credentials(server.url, None, "a test", token=lambda token=token: token)
+                Credentials(server.url, None, "a test", token=partial(str, token))
                 for server in (self.hub, self.host)
             )
             self.agents[name] = agent = _OfThisLoop(config, hub, host)
