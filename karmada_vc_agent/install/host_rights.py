@@ -29,12 +29,8 @@ from karmada_vc_agent.install.apply_objects import (
 )
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import Discovery, ServedApis
-from karmada_vc_agent.kube.errors import (
-    AlreadyExistsError,
-    ConflictError,
-    NotFoundError,
-)
-from karmada_vc_agent.kube.flows import retry_on
+from karmada_vc_agent.kube.errors import NotFoundError
+from karmada_vc_agent.kube.flows import MET_ANOTHER, retry_on
 from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, key_of, labels_of, maps_at
 from karmada_vc_agent.model.virtual_cluster import STRICT, VirtualCluster
@@ -356,7 +352,6 @@ async def revoke_tokens(
 POLICIES_PATH = f"/apis/{admission.GROUP}/v1/validatingadmissionpolicies"
 _DRY = {"dryRun": "All"}
 _ATTEMPTS = 3
-_CONFLICTS = (AlreadyExistsError, ConflictError, NotFoundError)
 
 
 async def read_host(host: ApiClient, agent: str) -> tuple[ServedApis, PolicyOwner | None]:
@@ -469,4 +464,4 @@ async def _put_policy(
         if not changes.is_dry:
             await host.replace(path, body)
 
-    await retry_on(_CONFLICTS, _ATTEMPTS, put)
+    await retry_on(MET_ANOTHER, _ATTEMPTS, put)
