@@ -296,9 +296,7 @@ async def run_all(leaving: Leaving, hub_at: Credentials, host_at: Credentials) -
         async with _connect(leaving, hub_at, host_at) as (hub, host, _):
             with suppress(TimeoutError):  # what is left is reported then
                 async with waiting("what they had to be deleted", leaving.timeout_s):
-                    while True:
-                        if not await clusters_left(leaving, hub, host):
-                            break
+                    while await clusters_left(leaving, hub, host):  # noqa: ASYNC110 - by requests
                         await asyncio.sleep(steps.POLL_S)
         await run_purge(replace(leaving, is_sure=True), hub_at, host_at)
 
