@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import binascii
 import hashlib
 import hmac
 import re
@@ -238,7 +237,7 @@ def trusted_server(cluster_info: Object, token: str, ca_hashes: tuple[str, ...])
         cluster = dig(content, "clusters", 0, "cluster")
         authority = base64.b64decode(cluster["certificate-authority-data"], validate=True)
         ca_hash = public_key_hash(authority)
-    except (yaml.YAMLError, TypeError, KeyError, ValueError, binascii.Error) as error:
+    except (yaml.YAMLError, TypeError, KeyError, ValueError) as error:
         raise CommandError(f"cluster-info contains no usable kubeconfig: {error}") from error
     if ca_hashes and ca_hash not in ca_hashes:
         raise CommandError(
