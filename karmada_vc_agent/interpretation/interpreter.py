@@ -124,7 +124,7 @@ def _show(names: str) -> ReflectRule:
     fields = re.findall(r"(\w+)(=0|)(?: |$)", names)
 
     def reflect(live: Object) -> Object | None:
-        status = _status_of(live)
+        status = reflect_whole_status(live)
         if status is None:
             return None
         shown = {
@@ -143,7 +143,8 @@ def _show(names: str) -> ReflectRule:
     return reflect
 
 
-def _status_of(live: Object) -> Object | None:
+def reflect_whole_status(live: Object) -> Object | None:
+    """Show the whole status."""
     status = live.get("status")
     return status if isinstance(status, dict) else None
 
@@ -157,7 +158,7 @@ def _template_generation(live: Object) -> int:
 
 def _reflect_service(live: Object) -> Object | None:
     """Show `loadBalancer.ingress` of a LoadBalancer, nothing of other types."""
-    status = _status_of(live)
+    status = reflect_whole_status(live)
     if status is None or dig(live, "spec", "type") != "LoadBalancer":
         return None
     ingress = dig(status, "loadBalancer", "ingress")
@@ -166,7 +167,7 @@ def _reflect_service(live: Object) -> Object | None:
 
 def _reflect_autoscaler(live: Object) -> Object | None:
     """Show `currentReplicas` and `desiredReplicas`."""
-    status = _status_of(live)
+    status = reflect_whole_status(live)
     if status is None:
         return None
     reflected: Object = {
@@ -176,11 +177,6 @@ def _reflect_autoscaler(live: Object) -> Object | None:
     if status.get("currentReplicas"):
         reflected["currentReplicas"] = status["currentReplicas"]
     return reflected
-
-
-def reflect_whole_status(live: Object) -> Object | None:
-    """Show the whole status."""
-    return _status_of(live)
 
 
 REFLECT_RULES: Mapping[GroupVersionKind, ReflectRule] = {
