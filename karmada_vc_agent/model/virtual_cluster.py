@@ -11,11 +11,9 @@ from typing import Annotated, ClassVar, Final, Literal, NewType
 import msgspec
 
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.model.quantity import Duration, QuantityText, Size, format_duration
+from karmada_vc_agent.model.quantity import INT64_MAX, Duration, QuantityText, Size, format_duration
 from karmada_vc_agent.model.user_text import either, shown
 from karmada_vc_agent.model.vocabulary import MEMBERSHIP_LABEL, service_account_user
-
-_INT64_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class Range:
         """Return what is wrong with a number, or None."""
         if isinstance(value, float) and not math.isfinite(value):
             return f"is {value:g}, must be a finite number"
-        if isinstance(value, int) and abs(value) > _INT64_MAX:
+        if isinstance(value, int) and abs(value) > INT64_MAX:
             return "is too large"
         if value < self.below and (value > self.least if self.is_open else value >= self.least):
             return None
