@@ -243,15 +243,10 @@ class HostRequests:
 
 async def _answer_head(stream: MessageStream) -> h11.Response | h11.InformationalResponse:
     """Return the head of an answer; what is only informational is not passed on, but a 101."""
-    while True:
-        event = await stream.next_event()
-        if isinstance(event, h11.Response):
+    while isinstance(event := await stream.next_event(), h11.Response | h11.InformationalResponse):
+        if isinstance(event, h11.Response) or event.status_code == 101:
             return event
-        if isinstance(event, h11.InformationalResponse):
-            if event.status_code == 101:
-                return event
-            continue
-        raise h11.RemoteProtocolError("the connection was closed without an answer")
+    raise h11.RemoteProtocolError("the connection was closed without an answer")
 
 
 def _unreachable() -> RefusalError:
