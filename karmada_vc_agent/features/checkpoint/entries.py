@@ -21,7 +21,6 @@ without a result the Secret is read again and overwritten: the state of the lead
 
 import asyncio
 import base64
-import binascii
 import hashlib
 import zlib
 from collections import Counter, defaultdict
@@ -464,6 +463,6 @@ class CheckpointSecrets:
 def _measured(text: str) -> tuple[str, int]:
     try:
         content = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return "?", len(text)
     return identity(content), len(content)

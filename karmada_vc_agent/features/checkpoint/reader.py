@@ -1,7 +1,6 @@
 """Reads the checkpoint at the start of a leader, as far as it may be used."""
 
 import base64
-import binascii
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -157,7 +156,7 @@ def read(
                 saved.secrets[key] = name
             try:
                 content = base64.b64decode(text, validate=True)
-            except (binascii.Error, ValueError):
+            except ValueError:
                 saved.refuse_entry(key, UnusableError(Reason.UNREADABLE, "it is not base64"))
             else:
                 saved.content_of.setdefault(_owner(key), {})[key] = content
