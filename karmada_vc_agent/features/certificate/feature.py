@@ -194,8 +194,6 @@ class CertificateController:
             return self._rest(text, ends=newest.certificate.not_after)
         return await self._send_request(newest)
 
-    # --- check --------------------------------------------------------------------------
-
     async def _check(self) -> list[_Stored]:
         stored: list[_Stored] = []
         for store in self.stores:
@@ -221,8 +219,6 @@ class CertificateController:
         self._in_use = read_certificate(identity[1]).not_after
         _log.info("Using a new hub credential", extra={"ends": self._in_use.isoformat()})
         self.use(kubeconfig.parse_kubeconfig(content, self._path, self._context))
-
-    # --- request ------------------------------------------------------------------------
 
     async def _send_request(self, stored: _Stored) -> Requeue:
         from karmada_vc_agent.kube.new_keys import renewal_request  # noqa: PLC0415 - 10 MB
@@ -267,8 +263,6 @@ class CertificateController:
         extra = {"request": request.name, "reason": reason}
         _log.error("The hub did not sign a new credential", extra=extra)
         return Requeue(self.interval_s)
-
-    # --- store --------------------------------------------------------------------------
 
     async def _keep(self, stored: Sequence[_Stored], issued: tuple[bytes, bytes]) -> Requeue:
         """Write certificate and key to every store, then use them; one success is enough."""

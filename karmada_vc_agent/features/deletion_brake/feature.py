@@ -286,8 +286,6 @@ class DeletionBrake:
         annotations = {CONFIRM_PREFIX + name: None}
         await self._host.merge_patch(self._path, {"metadata": {"annotations": annotations}})
 
-    # --- counting -----------------------------------------------------------------------
-
     def _held(self, cluster: str) -> Record | None:
         """Count what is held, None = nothing. Raises NotReadyError while Works are not listed."""
         counted = self._of(cluster)

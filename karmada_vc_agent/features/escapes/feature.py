@@ -218,8 +218,6 @@ class EscapeDetector:
         self.escapes: dict[PodKey, tuple[str, str, str]] = {}
         """Virtual cluster, uid and node of each reported pod that still runs there."""
 
-    # --- suspects ---------------------------------------------------------------------------
-
     def keys_of_pod(self, old: Pod | None, new: Pod | None) -> list[PodKey]:
         """Return the suspects of a change of a pod; most are not."""
         if old is not None and new is not None:
@@ -259,8 +257,6 @@ class EscapeDetector:
         if claim is None or claim.cluster not in self._virtual_clusters:
             return None
         return None if self._stores.membership.owner_of(node) == claim.cluster else claim
-
-    # --- reports ----------------------------------------------------------------------------
 
     async def reconcile(self, key: PodKey) -> None:
         """Report a pod if it has escaped, and forget it otherwise."""

@@ -313,8 +313,6 @@ class HostEvents:
             lambda: _Share(self._clock.monotonic)
         )
 
-    # --- keys ---------------------------------------------------------------------------------
-
     def seen(self, event: HostEvent) -> None:
         """Have an event wait, in its latest state, if it is to be handled at all."""
         claim, about = self._claim_on(event.metadata.namespace), event.involved_object
@@ -332,8 +330,6 @@ class HostEvents:
     def _claim_on(self, namespace: str) -> Claim | None:
         claim = self._stores.claims.holder_of(namespace)
         return claim if claim and claim.cluster in self._virtual_clusters else None
-
-    # --- records ------------------------------------------------------------------------------
 
     async def reconcile(self, key: EventKey) -> Requeue | None:
         """Record an event that waits on the hub. Raises KubeError."""

@@ -403,8 +403,6 @@ class PolicyStatusController:
         for cluster in filter(None, map(self._clusters.ours, self._virtual_clusters)):
             self._recorder.record(COMPONENT, cluster, WARNING, problem.reason, problem.text)
 
-    # --- policies ---------------------------------------------------------------------------
-
     async def _compare(
         self, served: ServedApis, versions: Mapping[str, str]
     ) -> tuple[list[PolicyProblem], bool]:

@@ -222,8 +222,6 @@ class EndpointSliceController:
         self.slices = InformerSet(self._host, selector, self._changed, index, scope=works.scope)
         self.exports = InformerSet(self._host, {}, self._changed, scope=works.scope)
 
-    # --- changes ------------------------------------------------------------------------
-
     def keys_of_work(
         self, cluster: str, old: Object | None, new: Object | None
     ) -> Iterator[ServiceKey]:
@@ -258,8 +256,6 @@ class EndpointSliceController:
             name = labels_of(obj).get(SERVICE_NAME_LABEL) if is_slice else obj["metadata"]["name"]
             if claim is not None and claim.cluster in self._virtual_clusters and name:
                 self._enqueue((claim.cluster, claim.namespace, name))
-
-    # --- one Service --------------------------------------------------------------------
 
     async def reconcile(self, key: ServiceKey) -> Requeue | None:
         """Align the reports of one Service with its slices."""
@@ -325,8 +321,6 @@ class EndpointSliceController:
         silent = [reporter for reporter in self._reporters if reporter not in requested]
         await self._write(existing, without_reporters(work, silent))
         return name
-
-    # --- writing ------------------------------------------------------------------------
 
     async def _write(self, existing: Object | None, work: Object | None) -> None:
         """Create, replace or delete a Work; one that is being deleted is left alone."""
