@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
-import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 from msgspec import Struct, structs
@@ -118,7 +117,6 @@ _SAFE_IN_QUERIES = ":@~!$'()*,/"
 
 FIELDS_OF_NAMESPACES = ("metadata.namespace", "involvedObject.namespace", "regarding.namespace")
 """Fields of `fieldSelector` with a namespace in any resource."""
-NAME_FIELD = "metadata.name"
 
 _FIELD_TERM = re.compile(r"(?P<key>[^=!]*)(?P<operator>!=|==|=)(?P<value>.*)", re.DOTALL)
 _LABELS = re.compile(
@@ -287,7 +285,7 @@ def _bound_to(scope: tuple[str, ...]) -> list[bytes]:
     return [part.encode() for part in scope]
 
 
-class VirtualRequest(msgspec.Struct, frozen=True):
+class VirtualRequest(Struct, frozen=True):
     """What one client parsed.
 
     path: after `/virtualclusters/<vc>`, begins with `/`; it and query as received, still

@@ -23,7 +23,6 @@ from karmada_vc_agent.features.gateway.mapping import (
 )
 from karmada_vc_agent.features.gateway.mapping.bodies import body_for
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
-    NAME_FIELD,
     KindScope,
     MapName,
     ParsedRequest,
@@ -56,7 +55,7 @@ from karmada_vc_agent.model.objects import (
     text_at,
 )
 from karmada_vc_agent.model.virtual_cluster import VirtualNamespace
-from karmada_vc_agent.model.vocabulary import NAMESPACE_NAME_LABEL
+from karmada_vc_agent.model.vocabulary import NAME_FIELD, NAMESPACE_NAME_LABEL
 from karmada_vc_agent.translation import own_steps
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
 from karmada_vc_agent.translation.rbac import CONVERTED_PREFIX
