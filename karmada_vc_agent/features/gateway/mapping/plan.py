@@ -367,10 +367,6 @@ def _selected(parsed: ParsedRequest, selector: str, fields: Mapping[str, MapName
     return replace(parsed, query=query)
 
 
-def _shared(parsed: ParsedRequest) -> Forward:
-    return _read(parsed, object_membership.SHARED_OBJECTS)
-
-
 def _nodes(parsed: ParsedRequest) -> Forward:
     required = parsed.view.context().vc.required_selector
     selector = ",".join(f"{key}={value}" for key, value in required.items()) or _NO_NODE
@@ -531,7 +527,7 @@ _PLANS: Mapping[KindScope, Callable[[ParsedRequest], Forward]] = {
     KindScope.RENAMED: _renamed,
     KindScope.VOLUMES: _volumes,
     KindScope.BINDINGS: _bindings,
-    KindScope.SHARED: _shared,
+    KindScope.SHARED: partial(_read, members=object_membership.SHARED_OBJECTS),
     KindScope.REVIEW: plan_review,
 }
 """Scope -> its rule, for verbs that it allows."""
