@@ -189,9 +189,7 @@ def in_namespaces(only: str = "") -> ObjectFilter:
     def take(obj: Object, reader: ObjectReader) -> bool:
         host = _namespace_of(obj)
         virtual = reader.virtual_name(host) if host else None
-        if virtual is None:
-            return False
-        if virtual != only if only else virtual == KUBE_SYSTEM:
+        if virtual is None or (virtual != only if only else virtual == KUBE_SYSTEM):
             return False
         reader.restore(obj, virtual)
         return True
