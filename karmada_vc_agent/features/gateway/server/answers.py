@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeVar
 
@@ -76,6 +77,7 @@ class _PageFailedError(Exception):
     """A page that the host refuses."""
 
 
+@dataclass(eq=False)
 class MappedAnswer:
     """Sends one answer of the host on.
 
@@ -84,25 +86,17 @@ class MappedAnswer:
     encodes what they became.
     """
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        forward: Forward,
-        view: ClusterView,
-        read_namespace: ReadNamespace,
-        time_slice: TimeSlice,
-        on_large: TakePlace,
-        on_large_event: EventPlace,
-    ) -> None:
-        self._exchange = exchange
-        self._forward = forward
-        self._view = view
-        self._read_namespace = read_namespace
-        self.time_slice = time_slice
-        self._on_large = on_large
-        self._on_large_event = on_large_event
-        self._place: Reservation | None = None
-        self.decoder: PartialDecoder = forward.response.decoder(view)
+    _exchange: Exchange
+    _forward: Forward
+    _view: ClusterView
+    _read_namespace: ReadNamespace
+    time_slice: TimeSlice
+    _on_large: TakePlace
+    _on_large_event: EventPlace
+    _place: Reservation | None = None
+
+    def __post_init__(self) -> None:
+        self.decoder: PartialDecoder = self._forward.response.decoder(self._view)
 
     async def send(self, answer: HostAnswer) -> None:
         """Send it. Raises RefusalError before anything is sent, ClientGoneError."""
