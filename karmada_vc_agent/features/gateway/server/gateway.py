@@ -31,7 +31,6 @@ from karmada_vc_agent.features.gateway.request_metrics import (
     audit_line,
 )
 from karmada_vc_agent.features.gateway.server.access import (
-    Ask,
     Authentication,
     until_refused,
     wait_until_set_up,
@@ -101,7 +100,7 @@ class Gateway:
         self._audit = audit
         self._meter = meter
         self._planner = planner
-        self._authentication = Authentication(state, self._ask_for)
+        self._authentication = Authentication(state, lambda cluster: partial(self._ask, cluster))
         self._ending = asyncio.Event()
         self._moved = defaultdict[str, asyncio.Event](asyncio.Event)
         self._creations = defaultdict[str, asyncio.Lock](asyncio.Lock)
@@ -264,7 +263,7 @@ class Gateway:
         """Wait until a namespace that was created can be used, as by the next request."""
         with suppress(KubeError):
             await self._state.read_namespace(host_namespace)
-        await wait_until_set_up(self._ask_for(cluster), host_namespace)
+        await wait_until_set_up(partial(self._ask, cluster), host_namespace)
 
     def _mapped(
         self, exchange: Exchange, forward: Forward, view: ClusterView, large: AsyncExitStack
@@ -326,9 +325,6 @@ class Gateway:
             is_upgrade=head.is_upgrade,
         )
         return self._host.send(request)
-
-    def _ask_for(self, cluster: str) -> Ask:
-        return partial(self._ask, cluster)
 
     async def _ask(self, cluster: str, path: str, obj: Any) -> Object:
         """Create an object by connections of its virtual cluster. Raises KubeError."""
