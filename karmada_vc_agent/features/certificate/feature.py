@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
+from karmada_vc_agent.access.rights import HUB_SECRET
 from karmada_vc_agent.cluster.lease import AgentCondition
 from karmada_vc_agent.config.settings import Fields
 from karmada_vc_agent.kube import certificates, kubeconfig
@@ -43,9 +44,6 @@ class CertificateFields(Fields, frozen=True):
         float, Range(below=1, is_open=True, unit="fraction")
     ] = 0.2
     """Fraction of the hub credential's lifetime; certRotation renews it when less remains."""
-
-
-SECRET_NAME = "karmada-kubeconfig"  # noqa: S105 - a Secret's name and key, as Karmada has them
 
 
 class FileStore:
@@ -88,8 +86,8 @@ class SecretStore:
 
     def __init__(self, host: ApiClient, namespace: str) -> None:
         self._host = host
-        self.name = f"Secret {namespace}/{SECRET_NAME}"
-        self._path = f"/api/v1/namespaces/{namespace}/secrets/{SECRET_NAME}"
+        self.name = f"Secret {namespace}/{HUB_SECRET}"
+        self._path = f"/api/v1/namespaces/{namespace}/secrets/{HUB_SECRET}"
         self._version = ""
 
     async def read(self) -> bytes | None:
@@ -99,13 +97,13 @@ class SecretStore:
         except NotFoundError:
             return None
         self._version = secret["metadata"]["resourceVersion"]
-        content = dig(secret, "data", SECRET_NAME)
+        content = dig(secret, "data", HUB_SECRET)
         return base64.b64decode(content) if content else None
 
     async def write(self, content: bytes) -> None:
         """Replace the kubeconfig that was read last, and no other key. Raises KubeError."""
         metadata = {"resourceVersion": self._version}
-        data = {SECRET_NAME: base64.b64encode(content).decode()}
+        data = {HUB_SECRET: base64.b64encode(content).decode()}
         await self._host.merge_patch(self._path, {"metadata": metadata, "data": data})
 
     def is_writable(self) -> bool:
