@@ -564,7 +564,7 @@ class Owners:
             return cached
         walked: list[_Id] = []
         named: _ObjectOrigin | None = None
-        obj = await self._get(resource, place.host, name)
+        obj = await self.host.look_up(resource.path(place.host, name))
         if obj is not None and uid and uid_of(obj) != uid:
             return None
         for _ in range(OWNERS_AT_MOST):
@@ -606,12 +606,8 @@ class Owners:
         resource = await self.discovery.find(kind)
         if resource is None or not resource.namespaced:
             return None
-        owner = await self._get(resource, namespace, reference["name"])
+        owner = await self.host.look_up(resource.path(namespace, reference["name"]))
         return owner if owner and uid_of(owner) == reference["uid"] else None
-
-    async def _get(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Return an object; a tenant may have written its kind and name, whatever they are."""
-        return await self.host.look_up(resource.path(namespace, name))
 
 
 def manifest_of(work: Object, root: Object, namespace: str) -> Object | None:
