@@ -59,15 +59,14 @@ def with_mark(desired: Object, live: Object | None, digest: str) -> Object:
 
 
 def _marked(desired: Object, digest: str, generation: int) -> Object:
-    mark = _mark_text(digest, generation)
-    return put(desired, mark, "metadata", "annotations", WRITTEN_ANNOTATION)
+    return put(desired, f"{digest}/{generation}", "metadata", "annotations", WRITTEN_ANNOTATION)
 
 
 def mark_fits(live: Object, digest: str) -> bool:
     """Return whether a digest was written and nothing changed since, by the mark; not ""."""
     generation = dig(live, "metadata", "generation")
     mark = annotations_of(live).get(WRITTEN_ANNOTATION)
-    return bool(digest and generation) and mark == _mark_text(digest, generation)
+    return bool(digest and generation) and mark == f"{digest}/{generation}"
 
 
 def without_mark(obj: Object) -> Object:
@@ -96,10 +95,6 @@ def has_value(live: Any, desired: Any) -> bool:
         return False
     ours, theirs = read(desired), read(live)  # servers write `1` for `1000m`
     return ours is not None and theirs is not None and ours.nano == theirs.nano
-
-
-def _mark_text(digest: str, generation: int) -> str:
-    return f"{digest}/{generation}"
 
 
 class ForeignError(Exception):
