@@ -52,7 +52,6 @@ class RequestPath(Struct, frozen=True):
     has_slash_at_end: bool = False
 
     def encoded(self) -> str:
-        """Return the path for a request."""
         parts: list[str] = []
         if self.resource:
             parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
@@ -145,7 +144,6 @@ class Query(Struct, frozen=True):
             raise bad_request("the query is not UTF-8") from error
 
     def encoded(self) -> str:
-        """Return the query for a request."""
         return urlencode(self.pairs, safe=_SAFE_IN_QUERIES, quote_via=quote)
 
     def first(self, key: str) -> str | None:
@@ -447,7 +445,6 @@ _SCOPE_OF_KIND = {
 
 
 def by_kind(table: str) -> dict[GroupKind, list[str]]:
-    """Return a table of KINDS."""
     return {kind_named(name): values for name, values in KINDS[table].items()}
 
 
@@ -480,5 +477,4 @@ def scope_of(info: KindInfo, view: View) -> KindScope:
 
 
 def scope_allows(scope: KindScope, verb: str) -> bool:
-    """Whether a verb is allowed at all."""
     return scope is KindScope.NAMESPACED or verb in _VERBS_OF_SCOPE.get(scope, _READING)

@@ -241,7 +241,6 @@ class PartialDecoder:
         return _read(self._answer, _read(_MAP.decode, content))
 
     def event(self, line: Content) -> Object:
-        """Decode an event of a watch."""
         return _read(self._event, line)
 
     def encoded(self, mapped: Any) -> bytes:

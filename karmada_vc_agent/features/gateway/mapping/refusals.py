@@ -88,7 +88,6 @@ class RefusalError(Exception):
         self.authorize = authorize
 
     def status(self) -> Object:
-        """Return the Status object."""
         status: Object = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -105,7 +104,6 @@ class RefusalError(Exception):
         return {**status, "code": self.code}
 
     def headers(self) -> list[tuple[str, str]]:
-        """Return the headers that belong to the Status."""
         headers = [("Content-Type", JSON)]
         if self.code in _RETRIED:
             headers.append(("Retry-After", str(RETRY_AFTER_S)))

@@ -44,7 +44,6 @@ def _text_cell(column: str, cell: Any, reader: ObjectReader) -> Any:
 
 
 def is_table(obj: Object) -> bool:
-    """Whether an answer is a Table."""
     return obj.get("kind") == "Table" and str(obj.get("apiVersion")).startswith("meta.k8s.io/")
 
 
@@ -217,7 +216,6 @@ class _OfResource(Response):
 
 
 def is_status(obj: Object) -> bool:
-    """Whether an answer is a Status."""
     return obj.get("kind") == "Status" and obj.get("apiVersion") == "v1"
 
 
@@ -278,7 +276,6 @@ class JoinedPages:
         return self.query()
 
     def query(self) -> str:
-        """Return the query of the next page."""
         values: dict[str, str | None] = {"limit": str(self._page)}
         if self._token:
             unversioned = {"resourceVersion": None, "resourceVersionMatch": None}

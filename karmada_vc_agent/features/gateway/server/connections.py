@@ -303,7 +303,6 @@ class Exchange:
                 await self.stream.send(h11.Data(data=part))
 
     async def end(self) -> None:
-        """End the answer."""
         with _broken_is_gone():
             await self.stream.send(h11.EndOfMessage())
 

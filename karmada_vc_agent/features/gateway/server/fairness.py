@@ -305,7 +305,6 @@ class TimeSlice:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is used up."""
         return time.monotonic() - self._since > SLICE_S
 
     async def begin(self) -> None:

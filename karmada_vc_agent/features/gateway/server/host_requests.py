@@ -136,7 +136,6 @@ class HostRequests:
         self.close()
 
     def close(self) -> None:
-        """Close what is kept open."""
         for cluster in list(self._kept):
             self.forget(cluster)
 
