@@ -83,7 +83,6 @@ class ReportedObjects:
         return sorted(self._objects.get(cluster, {}).values())
 
     def note(self, cluster: str, key: ObjectKey, text: str) -> None:
-        """Remember an object."""
         if self._objects[cluster].get(key) != text:
             self._objects[cluster][key] = text
             self.changed.emit(cluster)

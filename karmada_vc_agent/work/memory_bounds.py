@@ -155,7 +155,6 @@ class BoundedWorks:
         return {name: entry.uid for name, entry in self._entries.items()}
 
     def measure_of(self, name: str) -> Measure | None:
-        """Return the measure of a Work."""
         entry = self._entries.get(name)
         return entry.measure if entry is not None else None
 
@@ -248,7 +247,6 @@ _CUT = "cut"
 
 
 def keep_all(_cluster: str, _uid: str, status: Object) -> Object:
-    """Keep any status as it is."""
     return status
 
 
@@ -322,7 +320,6 @@ class WorkBounds:
         work["status"] = kept
 
     def remove(self, work: Object) -> None:
-        """Forget a deleted Work."""
         self._remove(key_of_work(work), uid_of(work))
 
     def _remove(self, key: WorkKey, uid: str) -> None:
@@ -346,7 +343,6 @@ class WorkBounds:
                 self.observe(work)
 
     def forget_cluster(self, cluster: str) -> None:
-        """Forget the Works of a deleted Cluster."""
         self._lines.pop(cluster, None)
         self._met.pop(cluster, None)
         self._whole = {key: work for key, work in self._whole.items() if key[0] != cluster}

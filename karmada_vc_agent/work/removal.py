@@ -154,7 +154,6 @@ class WorkFinalizer:
         return self._taken.get(key) if self.clusters.is_deleting(key[0]) else None
 
     def forget(self, key: WorkKey) -> None:
-        """Forget a deleted Work."""
         self._cleaned.pop(key, None)
         self._taken.pop(key, None)
 

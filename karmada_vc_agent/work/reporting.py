@@ -482,7 +482,6 @@ class WorkOutcome:
 
     @property
     def errors(self) -> list[str]:
-        """The messages of the failures."""
         return [failure.text for failure in self.failures]
 
     def retry(self, text: str) -> RetryError:

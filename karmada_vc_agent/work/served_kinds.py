@@ -86,7 +86,6 @@ class InterpreterRules:
                 _warn_of_missing_right("", "services", ("list", "watch"))
 
     async def close(self) -> None:
-        """Close the connections to webhooks."""
         await self._client.close()
 
     async def wait_answered(self) -> None:

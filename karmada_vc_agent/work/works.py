@@ -242,12 +242,10 @@ def reported_over(live: Object | None, reported: Object, manifests: Sequence[Obj
 
 
 def applied_of(status: Object | None) -> Condition | None:
-    """Return the condition Applied of a Work's status."""
     return find_condition(_conditions_of(status), APPLIED)
 
 
 def dispatching_of(status: Object | None) -> Condition | None:
-    """Return the condition Dispatching of a Work's status."""
     return find_condition(_conditions_of(status), DISPATCHING)
 
 
@@ -304,7 +302,6 @@ def is_suspended(work: Object) -> bool:
 
 
 def is_applied(work: Object) -> bool:
-    """Return whether a Work has the condition Applied=True."""
     condition = applied_of(work.get("status"))
     return condition is not None and condition["status"] == "True"
 
@@ -382,7 +379,6 @@ class Works:
         self._stores = stores
 
     def get(self, cluster: str, name: str) -> Object | None:
-        """Return one Work."""
         store, namespace = self._stores.get(cluster), vocabulary.execution_namespace(cluster)
         return store.get(namespace, name) if store is not None else None
 
@@ -391,7 +387,6 @@ class Works:
         return self.get(vocabulary.cluster_of_work(work_id), work_id.partition("/")[2])
 
     def store(self, cluster: str) -> Store[Object] | None:
-        """Return the store with the Works of a virtual cluster."""
         return self._stores.get(cluster)
 
     def store_of_namespace(self, namespace: str) -> Store[Object] | None:
@@ -400,7 +395,6 @@ class Works:
         return self._stores.get(cluster) if cluster else None
 
     def of(self, cluster: str) -> list[Object]:
-        """Return all Works of a virtual cluster."""
         namespace = vocabulary.execution_namespace(cluster)
         stored = self._stores.get(cluster) or ()
         return [work for work in stored if work["metadata"].get("namespace") == namespace]
@@ -414,7 +408,6 @@ class Works:
                     yield cluster, work
 
     def names(self, cluster: str) -> list[str]:
-        """Return the names of all Works of a virtual cluster."""
         return [work["metadata"]["name"] for work in self.of(cluster)]
 
     def unreadable(self, cluster: str) -> list[str]:

@@ -70,7 +70,6 @@ def mark_fits(live: Object, digest: str) -> bool:
 
 
 def without_mark(obj: Object) -> Object:
-    """Return an object without its mark."""
     return drop(obj, "metadata", "annotations", WRITTEN_ANNOTATION)
 
 
