@@ -90,7 +90,6 @@ class PolicyOwner:
     pod_cidrs: tuple[str, ...] = ()
 
     def name(self, policy: str) -> str:
-        """Return the name of a policy on the host."""
         return f"{policy}.{self.agent}.{DOMAIN}"
 
     @property
@@ -105,12 +104,10 @@ class PolicyOwner:
 
     @property
     def claims_policy(self) -> str:
-        """Return the name of the policy that protects claims."""
         return self.name("namespace-claims")
 
     @property
     def confines_policy(self) -> str:
-        """Return the name of the policy that confines the agent."""
         return self.name("agent-confines")
 
     def parameters(self) -> str:

@@ -76,7 +76,6 @@ def fragments(path: str) -> dict[str, Fragment]:
 
 
 def cel_list(texts: Iterable[str]) -> str:
-    """Return texts as a CEL list."""
     return f"[{', '.join(map(cel_text, texts))}]"
 
 

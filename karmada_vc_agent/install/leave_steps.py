@@ -191,7 +191,6 @@ async def _lead(host: ApiClient, leaving: Leaving, name: str) -> tuple[str, str]
 
 
 async def works_of(hub: ApiClient, cluster: str) -> list[Object]:
-    """Return the Works of a Cluster."""
     answer = await hub.get(work_path(execution_namespace(cluster)))
     return list(answer.get("items") or [])
 

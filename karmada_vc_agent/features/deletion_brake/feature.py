@@ -363,7 +363,6 @@ def _deletion_of(work: Object) -> Deletion:
 
 
 def setup(parts: Parts) -> ControllerSpec[str]:
-    """Declare the controller."""
     brake = parts.common.part(DeletionBrake)
     return ControllerSpec(
         "deletion-brake",

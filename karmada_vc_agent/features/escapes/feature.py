@@ -102,7 +102,6 @@ class Evictions:
                 yield _key_of(pod)
 
     def among(self, pods: Iterable[Pod]) -> Iterator[PodKey]:
-        """Return the keys of those among some pods."""
         return (_key_of(pod) for pod in pods if self.evicting(pod) is not None)
 
     def _evicting(self, pod: Pod, node: Node | None) -> VirtualCluster | None:
@@ -233,7 +232,6 @@ class EscapeDetector:
         return self.keys_on_node(_relabelled(old, new))
 
     def keys_on_node(self, node: str) -> Iterator[PodKey]:
-        """Yield the suspects on a node."""
         return self.suspects(self._stores.pods.by_index(PODS_BY_NODE, node))
 
     def keys_of_namespace(self, old: Object | None, new: Object | None) -> Iterable[PodKey]:

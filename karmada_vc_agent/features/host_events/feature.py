@@ -408,7 +408,6 @@ class HostEvents:
 
 
 def setup(parts: Parts) -> ControllerSpec[EventKey]:
-    """Declare the controller."""
     common, stores = parts.common, parts.common.stores
     mirror = HostEvents(parts)
     host, codec = common.clients.host, _PassingCodec(mirror.seen)

@@ -399,7 +399,6 @@ class PolicyStatusController:
         self._state.settle()
 
     def report(self, problem: PolicyProblem) -> None:
-        """Report a problem on all Clusters."""
         for cluster in filter(None, map(self._clusters.ours, self._virtual_clusters)):
             self._recorder.record(COMPONENT, cluster, WARNING, problem.reason, problem.text)
 

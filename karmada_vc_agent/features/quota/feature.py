@@ -227,7 +227,6 @@ class QuotaController:
 
 
 def setup(parts: Parts) -> ControllerSpec[str]:
-    """Declare the controller."""
     common, vcs = parts.common, parts.common.virtual_clusters
     controller = QuotaController(parts)
     objects, namespaces = common.signals.own_object.subscribe, common.stores.namespaces.add_handler

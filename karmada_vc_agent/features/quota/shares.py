@@ -51,7 +51,6 @@ class Pending:
 
 
 def amounts_of(quantities: Mapping[str, quantity.Raw] | None) -> dict[str, int]:
-    """Return a map of quantities as amounts."""
     return {name: _amount(name, raw) for name, raw in (quantities or {}).items()}
 
 
