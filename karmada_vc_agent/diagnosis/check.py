@@ -130,8 +130,8 @@ def object_errors(document: Document, config: AgentConfig) -> list[ConfigError]:
     """Return what is wrong in a VirtualCluster object. config: the defaults of what it lacks."""
     spec, name = document.content.get("spec"), dig(document.content, "metadata", "name")
     if not isinstance(spec, dict) or not isinstance(name, str):
-        lacks = "metadata.name" if isinstance(spec, dict) else "spec"
-        return [document.error(lacks, "is not set")]
+        parts = {"metadata.name": isinstance(name, str), "spec": isinstance(spec, dict)}
+        return [document.error(path, "is not set") for path, is_set in parts.items() if not is_set]
     given = {key: value for key, value in spec.items() if key not in ("deletionPolicy", "name")}
     settings = _Settings(type(config), {"virtualClusters": [{"name": name} | given]})
     settings.read(
@@ -166,11 +166,11 @@ def errors_in(documents: Iterable[Document], struct: type[AgentConfig]) -> Itera
             expected = f"must be {HEADER['kind']} or {KIND} ({API_VERSION})"
             yield document.error("kind", f"is {shown(kind)}, {expected}")
         names = [dig(document.content, "metadata", "name")] if kind == KIND else []
-        for name in (*names, *(vc.name for vc in config.virtual_clusters if not names)):
-            first = defined.setdefault(str(name), document)
-            if first is not document:
-                problem = f'"{name}" is defined in {first.where()}, too'
-                yield document.error("metadata.name", problem)
+        names += [vc.name for vc in config.virtual_clusters if kind == HEADER["kind"]]
+        for name in filter(None, names):
+            one = defined.setdefault(str(name), document)
+            if one is not document:
+                yield document.error("metadata.name", f'"{name}" is defined in {one.where()}, too')
     for document in objects:
         yield from object_errors(document, config)
 

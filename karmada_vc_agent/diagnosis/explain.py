@@ -40,7 +40,7 @@ def target_of(text: str) -> tuple[str, ...]:
                 f'"{text}" is neither NAMESPACE/KIND/NAME nor CLUSTER/WORK; write for example '
                 "edge/deployment/web, or /clusterrole/reader without a namespace"
             )
-            raise ConfigError("flags", "WHAT", problem)
+            raise ConfigError("flags", "NAMESPACE/KIND/NAME", problem)
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class Explainer:
             resource = kind_named(kind, sides)
             if resource.namespaced and not namespace:
                 text = f"{resource.gvk.kind} is in a namespace; write NAMESPACE/{kind}/{name}"
-                raise ConfigError("flags", "WHAT", text)
+                raise ConfigError("flags", "NAMESPACE/KIND/NAME", text)
             return [Explained(resource, namespace * resource.namespaced, name)]
         cluster, name = parts
         try:

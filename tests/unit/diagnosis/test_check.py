@@ -15,6 +15,7 @@ metadata: {name: branch-a}
 spec:
   nodeNames: [n1]
 """
+NAMELESS = OBJECT.partition("metadata")[0]
 
 CASES: dict[str, tuple[str, list[str]]] = {
     "settings that are right": (
@@ -71,9 +72,17 @@ bounds: {works: -5}
         f"{OBJECT}---\n{OBJECT}",
         ['9: metadata.name: "branch-a" is defined in '],
     ),
+    "objects that lack all": (
+        f"{NAMELESS}---\n{NAMELESS}",
+        [f"{line}: {part}: is not set" for line in (1, 4) for part in ("metadata.name", "spec")],
+    ),
     "an object without a spec": (OBJECT.partition("spec")[0], ["1: spec: is not set"]),
     "another kind": ("kind: Pod", ['1: kind: is "Pod", must be AgentConfig or VirtualCluster']),
     "a list": ("- a", ["1: kind: is null, must be AgentConfig or VirtualCluster"]),
+    "settings and another kind": (
+        f"{HEADER}virtualClusters: [{{name: a, nodeNames: [n1]}}]\n---\nkind: Pod\n",
+        ['5: kind: is "Pod", must be AgentConfig or VirtualCluster'],
+    ),
     "no YAML": ("a:\n\tb: c", ["2: not valid YAML"]),
     "no UTF-8": ("a: \x00", ["1: not valid YAML"]),
     "a repeated key": ("a: 1\na: 2", ['2: "a" is set twice']),
