@@ -33,8 +33,8 @@ refusal, the reason of an event. Search this page for it.
 
 ## Conditions
 
-*Absent* is the reason with which a condition is not reported, unless the same object had it before.
-Messages have the names.
+*Absent* is the reason with which a condition is not reported, unless the same object had it before,
+or the kind is marked *always*. Messages name the nodes, namespaces or objects concerned.
 """
 _REFUSALS = """
 ## Refusals
@@ -54,7 +54,6 @@ of a condition.
 | Reason | Why | What to do |
 |---|---|---|
 """
-_SHOWN = {Shown.UNLESS_IDLE: "", Shown.ALWAYS: ", always"}
 
 
 def condition_types(features: Iterable[Feature] = FEATURES) -> tuple[ConditionType, ...]:
@@ -72,10 +71,11 @@ def page(features: Iterable[Feature] = FEATURES) -> str:
 
 def _condition(kind: ConditionType) -> str:
     shown = (("Cluster", kind.on_cluster), ("VirtualCluster", kind.on_object))
-    where = [f"{name}{_SHOWN[how]}" for name, how in shown if how is not Shown.NEVER]
+    always = {Shown.ALWAYS: " (always)"} if kind.idle else {}
+    where = [f"{name}{always.get(how, '')}" for name, how in shown if how is not Shown.NEVER]
     absent = f" Absent: `{kind.idle}`." if kind.idle else ""
     rows = "".join(_row(name, text) for name, text in TEXTS["conditions"][kind.name].items())
-    facts = f"Normal: {kind.normal}. On: {'; '.join(where)}.{absent}"
+    facts = f"Normal: {kind.normal}. On: {', '.join(where)}.{absent}"
     return (
         f"\n### {kind.name}\n\n{kind.help}\n\n{facts}\n\n| Reason | Why | What to do |\n"
         f"|---|---|---|\n{rows}"

@@ -154,7 +154,7 @@ class OfflineServing(Offline):
 
 CHECKPOINT_KEPT = ConditionType(
     "CheckpointKept",
-    "A start without the hub would find all of it ([autonomy](autonomy.md#checkpointkept)).",
+    "After a start without the hub all its Works would be served ([autonomy](autonomy.md)).",
     idle="Kept",
 )
 

@@ -39,7 +39,7 @@ from karmada_vc_agent.work.reporting import WARNING
 PLACEMENT_ENFORCED = ConditionType(
     "PlacementEnforced",
     "Admission keeps pods that the agent did not translate on the nodes of the group "
-    "([rewriting-rules 3.5](rewriting-rules.md)).",
+    "([rewriting-rules 3.5](rewriting-rules.md#3.5)).",
     on_object=Shown.ALWAYS,
 )
 RIGHTS_CONFINED = ConditionType(

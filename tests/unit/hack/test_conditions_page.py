@@ -67,7 +67,7 @@ def test_there_are_texts_for_what_is_declared_and_for_nothing_else() -> None:
     assert BY_CONDITION.keys() == {kind.name for kind in condition_types()}
     assert TEXTS["refusals"].keys() == ADVICE.keys() == set(Code)
     assert TEXTS["events"].keys() >= set(NoticeCode)
-    assert BY_CONDITION["CheckpointKept"].keys() >= set(Reason)
+    assert BY_CONDITION["CheckpointKept"].keys() == {"NoRights", "NotWritten", "TooLarge", *Reason}
 
 
 @pytest.mark.parametrize(("condition", "reason"), sorted(set(abnormal_reasons())))
