@@ -137,9 +137,10 @@ class Agent:
             yield Sample("settings_reload_successful", (), self._settings.problem is None)
         for server, client in self.lanes():
             yield Sample("api_server_went_back_total", (server,), client.history.time_resets)
-        if self._fence.election is not None:
-            leads = self._fence.election.is_leading()
-            yield Sample("leader_election_master_status", (self._config.agent_name,), leads)
+        if (election := self._fence.election) is not None:
+            for lease in election.leases:
+                leads = lease == election.name and election.is_leading()
+                yield Sample("leader_election_master_status", (lease,), leads)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Lead and serve until `stop`. Raises ConfigError, LeadLostError (both end it) and bugs."""
@@ -201,8 +202,7 @@ class Agent:
             start = self.hub_start
             checking = group.create_task(start.check(host_uid), name="check the hub")
             await asyncio.wait((checking,), timeout=start.patience_s)
-            vcs = self._virtual_clusters.everywhere.values()
-            look = partial(self._check_node, clients, vcs)
+            look = partial(self._check_node, clients, self._virtual_clusters.everywhere.values())
             await retry_until_done("read the agent's own node", look)
             state = self._record(clients.host, config.agent_namespace, config.agent_name)
             election = self._new_election(clients.host_urgent) if config.leader_elect else None
@@ -254,11 +254,9 @@ class Agent:
 
     async def _read_state(self, clients: Clients, state: AgentState) -> None:
         """Read what the leader before left on the host. Raises ConfigError."""
-        template = self._config.namespace_template
+        check = partial(state.check_template, self._config.namespace_template)
         await retry_until_done("read the agent's state on the host", state.load)
-        await retry_until_done(
-            "write the agent's state on the host", lambda: state.check_template(template)
-        )
+        await retry_until_done("write the agent's state on the host", check)
 
         async def ask(name: str) -> bool:
             if not self.hub_start.is_checked:

@@ -128,6 +128,8 @@ class LeaderElection:
     def __post_init__(self) -> None:
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
         self._path = f"{self._collection}/{self.name}"
+        self.leases = [self.name]
+        """Those that processes of the agent lead by; `name` is the one that this one tries."""
         self._renewed_at: float | None = None
         self._failed_at: float | None = None
         self._seen: tuple[str, float] | None = None

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
@@ -44,11 +44,10 @@ def lease_name(agent: str, index: int, count: int) -> str:
     return agent if count == 1 else f"{agent}-{index}-of-{count}"
 
 
-def lease_names(agent: str) -> Iterator[str]:
-    """Yield the names of the Leases of all shards that there may be, but the agent's own."""
-    for count in range(2, MOST + 1):
-        for index in range(count):
-            yield lease_name(agent, index, count)
+def lease_names(agent: str) -> list[str]:
+    """Return the names of the Leases of all shards that there may be, but the agent's own."""
+    counts = range(2, MOST + 1)
+    return [lease_name(agent, index, count) for count in counts for index in range(count)]
 
 
 class ShardClusters(VirtualClusters):

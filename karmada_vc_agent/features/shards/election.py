@@ -84,6 +84,7 @@ class ShardElection(LeaderElection):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._agent, self._count = self.name, self.shards.count
+        self.leases = [lease_name(self._agent, index, self._count) for index in range(self._count)]
         self._term = Term()
         self._is_serving = self._waits = False
         self._held_at: float | None = None

@@ -181,6 +181,23 @@ async def test_two_shards_serve_all_and_none_twice(fleet: Fleet) -> None:
     assert {f"cluster.{name}" for name in NAMES} <= recorded.keys()
 
 
+async def test_metrics_name_a_shard_that_no_process_serves(fleet: Fleet) -> None:
+    fleet.start("0/2", "leader", "standby")
+    await fleet.until(lambda: len(fleet.leaders(fleet.agents)) == 1)
+    await fleet.until(
+        lambda: all(each._fence.election is not None for each in fleet.agents.values())
+    )
+    samples = [each for agent in fleet.agents.values() for each in agent._samples()]
+    leads = [each[1:] for each in samples if each.family == "leader_election_master_status"]
+    unserved = (("karmada-vc-agent-1-of-2",), False)
+    assert sorted(leads) == [
+        (("karmada-vc-agent-0-of-2",), False),
+        (("karmada-vc-agent-0-of-2",), True),
+        unserved,
+        unserved,
+    ]
+
+
 async def test_never_do_two_write_for_one_while_the_count_changes(fleet: Fleet) -> None:
     fleet.start("", "alone")
     await fleet.all_follow()
