@@ -180,13 +180,11 @@ def _settings(agent: str) -> kopf.OperatorSettings:
 async def drain_step(host: ApiClient, definitions: Definitions, removal: Removal, name: str) -> str:
     """Take the next step of a deletion; return what it waits for, "" once it is complete."""
     source, text = definitions.source, ""
-    if (cached := definitions.of(name)) is None:
+    if definitions.of(name) is None:
         return ""
-    if not source.serves(name):
-        return "another process of the agent removes it" if cached.is_deleting else ""
     try:
         try:  # as it is now: its deletionPolicy may change while it waits
-            definition = definitions.observe(await host.get(f"{PATH}/{name}"))
+            definition = definitions.observe(live := await host.get(f"{PATH}/{name}"))
         except NotFoundError:
             definitions.end(name)  # another writer removed the finalizer
             return ""
@@ -194,7 +192,10 @@ async def drain_step(host: ApiClient, definitions: Definitions, removal: Removal
             return ""  # recreated under its name, or restored from a backup, while kopf waits here
         vc = source.get(name)
         # Otherwise another one of this name is served, or none ever was.
-        if vc is not None and source.rival(name) is None:
+        if not source.serves(name):  # kopf reports nothing of it before this ends
+            is_held = finalizer(definitions.agent) in live["metadata"].get("finalizers", ())
+            text = "another process of the agent removes it" if is_held else ""
+        elif vc is not None and source.rival(name) is None:
             text = await removal.step(vc, source, keeps=definition.is_preserved)
     except UnreachableError as error:
         text = f"waiting for an API server that does not answer: {error}"

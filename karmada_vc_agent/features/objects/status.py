@@ -173,10 +173,8 @@ class StatusWriter:
     async def reconcile(self, name: str) -> Requeue | None:
         """Write the status of one object if it changed. Raises KubeError."""
         definition = await self._definitions.take(name)
-        if definition is None:
+        if definition is None or not self._source.serves(name):
             self._written.pop(name, None)
-            return None
-        if not self._source.serves(name):
             return None
         before, status = definition.status, self.status(definition)
         if status == before:

@@ -315,12 +315,22 @@ async def test_nothing_is_removed_while_a_server_may_be_rolled_back(
     assert served.state.cluster("branch-a") is not None
 
 
-async def test_what_another_process_removes_is_waited_for_here(served: Served) -> None:
+@pytest.mark.parametrize("is_held", [False, True], ids=["deleted", "held by another finalizer"])
+async def test_what_another_process_removes_is_waited_for_here(
+    served: Served, *, is_held: bool
+) -> None:
+    """Kopf reports nothing of an object, so not its end either, while its deletion is handled."""
     await deleted(served)
     served.definitions.source.serves = lambda name: False  # noqa: ARG005
     writes = len(served.world.host.writes())
     assert await step(served) == "another process of the agent removes it"
-    live = served.world.host.live(OBJECT)
-    await served.see("DELETED", live)
+    if is_held:
+        live = served.world.host.live(OBJECT)
+        served.world.host.seed(
+            {**live, "metadata": {**live["metadata"], "finalizers": ["example.com/other"]}}
+        )
+    else:
+        served.world.host.remove(OBJECT)
     assert await step(served) == ""
+    assert "branch-a" not in served.world.virtual_clusters, "its nodes and names are free"
     assert len(served.world.host.writes()) == writes
