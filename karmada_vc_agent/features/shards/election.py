@@ -20,8 +20,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from karmada_vc_agent.features.shards.division import ShardClusters, lease_name
-from karmada_vc_agent.kube.errors import ConflictError, KubeError, NotFoundError, UnreadableError
+from karmada_vc_agent.features.shards.division import MOST, ShardClusters, lease_name
+from karmada_vc_agent.kube.errors import (
+    ConflictError,
+    KubeError,
+    NotFoundError,
+    UnreachableError,
+    UnreadableError,
+)
 from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.kube.leader_election import LeaderElection, LeadLostError
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, uid_of
@@ -47,11 +53,11 @@ class Term:
 
 def term_of(lease: Object | None) -> Term:
     """Return the term in the Lease of the agent. Raises UnreadableError."""
-    marks = annotations_of(lease or {})
-    try:
-        return Term(int(marks.get(COUNT, "1")), int(marks.get(BEFORE, "0")))
-    except ValueError as error:
-        raise UnreadableError(f"annotations {COUNT} and {BEFORE} are no numbers") from error
+    marks, numbers = annotations_of(lease or {}), [str(number) for number in range(MOST + 1)]
+    count, before = marks.get(COUNT, "1"), marks.get(BEFORE, "0")
+    if count not in numbers[1:] or before not in numbers:
+        raise UnreadableError(f"annotations {COUNT} and {BEFORE} are not from 1 to {MOST}")
+    return Term(int(count), int(before))
 
 
 ABSENT_S = 300.0
@@ -114,7 +120,8 @@ class ShardElection(LeaderElection):
             except LeadLostError as error:
                 once.info("Standing by", about=str(error), leader=str(error), lease=self.name)
             except KubeError as error:
-                once.warning("Waiting to lead", reason=str(error))
+                if not isinstance(error, (ConflictError, UnreachableError)):
+                    once.warning("Waiting to lead", reason=str(error))
             await asyncio.sleep(self.retry_period_s)
         self._is_serving, self._renewed_at = True, self._held_at
         self.shards.take(self._index)
@@ -188,6 +195,8 @@ class ShardElection(LeaderElection):
             try:
                 holder = await self._hold()
             except ConflictError:
+                if index == own:
+                    raise
                 continue
             if holder == self.identity:
                 return ""
@@ -309,13 +318,14 @@ class ShardElection(LeaderElection):
         """Return a Lease with the marks of a shard. Raises LeadLostError where it must not lead."""
         is_certain = self._is_within(self._last_at, self.renew_deadline_s)
         number = int(lease["spec"]["leaseTransitions"])
-        if self._last_at is None:
-            self._number = number
-        elif number != self._number and not is_certain:
+        if self._last_at is not None and number != self._number and not is_certain:
             raise self._lost("another process held it meanwhile")
+        self._number = number
         if self._count == 1:
             self._term = term_of(lease)
             self._waits = not self._is_serving and self._term.count != 1
+            # Meanwhile others lead, who keep no checkpoint.
+            self.continues_lineage = self.continues_lineage and not self._waits
         marked = super()._marked(lease)
         before = annotations_of(marked)
         marks = {key: text for key, text in before.items() if key != WAITS}

@@ -7,8 +7,15 @@ from contextlib import suppress
 import pytest
 
 from karmada_vc_agent.features.shards.division import ShardClusters, lease_name
-from karmada_vc_agent.features.shards.election import ABSENT_S, BEFORE, COUNT, ShardElection
+from karmada_vc_agent.features.shards.election import (
+    ABSENT_S,
+    BEFORE,
+    COUNT,
+    ShardElection,
+    term_of,
+)
 from karmada_vc_agent.features.shards.feature import _end_change
+from karmada_vc_agent.kube.errors import ConflictError, UnreachableError, UnreadableError
 from karmada_vc_agent.kube.leader_election import LeadLostError
 from karmada_vc_agent.model.vocabulary import CHECKPOINT_ANNOTATION
 from tests.fakes.api_server import FakeApiServer
@@ -269,3 +276,81 @@ async def test_never_do_two_write_whatever_starts_and_ends(site: Site, seed: int
         site.start(name, None, 2)
     await site.until(2, 6 * EXPIRED_S)
     assert lease_name("agent", 0, 2) == "agent-0-of-2"
+
+
+@pytest.mark.parametrize("count", ["0", "9", "-1", "three", ""])
+def test_term_that_no_agent_writes_is_refused(count: str) -> None:
+    with pytest.raises(UnreadableError):
+        term_of({"metadata": {"annotations": {COUNT: count}}})
+
+
+async def test_one_process_of_all_logs_neither_conflicts_nor_a_host_that_is_away(
+    host: FakeApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = asyncio.get_running_loop()
+    host.seed({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "agents"}})
+    election = ShardElection(
+        host.client("a"), "agents", "agent", "a", loop.time, shards=ShardClusters(0, 1)
+    )
+    caplog.set_level("INFO")
+    errors = [ConflictError(409, "Conflict", "changed"), UnreachableError("away")]
+    tried = election._try
+
+    async def fail() -> str:
+        if errors:
+            raise errors.pop(0)
+        return await tried()
+
+    election._try = fail  # type: ignore[method-assign]
+    await election.acquire()
+    assert [record.message for record in caplog.records] == ["Leading"]
+
+
+async def test_process_that_takes_its_lease_again_is_not_ended_by_that_later(
+    host: FakeApiServer,
+) -> None:
+    loop = asyncio.get_running_loop()
+    host.seed({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "agents"}})
+    election = ShardElection(
+        host.client("a"), "agents", "agent", "a", loop.time, shards=ShardClusters(0, 1)
+    )
+    await election.acquire()
+    lease = host.live(f"{LEASES}/agent")
+    lease["spec"]["holderIdentity"] = ""
+    host.seed(lease)
+    await election._try()
+    assert host.live(f"{LEASES}/agent")["spec"]["leaseTransitions"] == 1
+    await asyncio.sleep(12.0)
+    assert not election.is_leading()
+    await election._try()
+    assert election.is_leading()
+
+
+async def test_process_that_waited_does_not_continue_the_checkpoint_of_an_earlier_lead(
+    site: Site, host: FakeApiServer
+) -> None:
+    """It takes the Lease before the shards see that its leader ended."""
+    loop = asyncio.get_running_loop()
+    lease = {"holderIdentity": "", "leaseTransitions": 3, "leaseDurationSeconds": 1}
+    marks = {CHECKPOINT_ANNOTATION: "3", COUNT: "2", BEFORE: "1"}
+    metadata = {"name": "agent", "namespace": "agents", "annotations": marks}
+    kind = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+    host.seed({**kind, "metadata": metadata, "spec": lease})
+    old = ShardElection(
+        host.client("old"),
+        "agents",
+        "agent",
+        "old",
+        loop.time,
+        lineage=CHECKPOINT_ANNOTATION,
+        shards=ShardClusters(0, 1),
+    )
+    waiting = asyncio.ensure_future(old.acquire())
+    await asyncio.sleep(1.0)
+    for index in range(2):
+        site.start(f"new-{index}", index, 2)
+    await site.until(2, EXPIRED_S)
+    for index in range(2):
+        await site.stop(f"new-{index}")
+    await asyncio.wait_for(waiting, 3 * EXPIRED_S)
+    assert not old.continues_lineage
