@@ -16,18 +16,11 @@ processes, which restart, would. It may again once none of them was there for AB
 
 import asyncio
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from karmada_vc_agent.features.shards.division import MOST, ShardClusters, lease_name
-from karmada_vc_agent.kube.errors import (
-    ConflictError,
-    KubeError,
-    NotFoundError,
-    UnreachableError,
-    UnreadableError,
-)
+from karmada_vc_agent.kube import errors
 from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.kube.leader_election import LeaderElection, LeadLostError
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, uid_of
@@ -56,7 +49,7 @@ def term_of(lease: Object | None) -> Term:
     marks, numbers = annotations_of(lease or {}), [str(number) for number in range(MOST + 1)]
     count, before = marks.get(COUNT, "1"), marks.get(BEFORE, "0")
     if count not in numbers[1:] or before not in numbers:
-        raise UnreadableError(f"annotations {COUNT} and {BEFORE} are not from 1 to {MOST}")
+        raise errors.UnreadableError(f"annotations {COUNT} and {BEFORE} are not from 1 to {MOST}")
     return Term(int(count), int(before))
 
 
@@ -95,8 +88,7 @@ class ShardElection(LeaderElection):
         self._is_serving = self._waits = False
         self._held_at: float | None = None
         """When the Lease was renewed before this process leads."""
-        self._number = 0
-        """Of the lead, from when the Lease was taken."""
+        self._number = 0  # of the lead
         self._absent_since: float | None = None
         self._yielded = asyncio.Event()
         self._observed: dict[str, tuple[str, float, bool]] = {}
@@ -104,27 +96,22 @@ class ShardElection(LeaderElection):
         self._seen_of: dict[str, tuple[str, float] | None] = {}
         self._use(self.shards.index or 0)
 
-    @property
-    def index(self) -> int:
-        return self._index
-
     async def acquire(self) -> None:
         """Stand by until this process leads; renew what it holds meanwhile."""
         once = LogOnce(_log)
         while True:
             try:
-                if why := await self._wait_reason():
-                    once.info("Standing by", about=why, leader=why, lease=self.name)
-                else:
+                if not (why := await self._wait_reason()):
                     break
+                once.info("Standing by", about=why, leader=why, lease=self.name)
             except LeadLostError as error:
                 once.info("Standing by", about=str(error), leader=str(error), lease=self.name)
-            except KubeError as error:
-                if not isinstance(error, (ConflictError, UnreachableError)):
+            except errors.KubeError as error:
+                if not isinstance(error, (errors.ConflictError, errors.UnreachableError)):
                     once.warning("Waiting to lead", reason=str(error))
             await asyncio.sleep(self.retry_period_s)
         self._is_serving, self._renewed_at = True, self._held_at
-        self.shards.take(self._index)
+        self.shards.take(self.index)
         _log.info("Leading", extra={"lease": f"{self.namespace}/{self.name}"})
 
     async def wait_handed_over(self) -> str:
@@ -138,10 +125,12 @@ class ShardElection(LeaderElection):
             yielded.cancel()
 
     async def end_change(self) -> bool:
-        """Forget the count before once none of its processes is left; return whether it is so."""
+        """Forget the count before once none is left; return whether that is all: of one process."""
+        if self._count > 1 and self.is_leading():
+            await self._follow_term()
         term = await self._read_term()
-        if term.before == 0 or term.count != self._count:
-            return True
+        if term.before == 0 or term.count != self._count or self.index:
+            return self._count == 1
         if any(each.is_held for each in await self._look(term.before)):
             self._absent_since = None
         elif self._absent_since is None:
@@ -149,7 +138,15 @@ class ShardElection(LeaderElection):
         if self._absent_since is None or self.clock() - self._absent_since < ABSENT_S:
             return False
         await self._write_term(term, Term(term.count))
-        return True
+        return self._count == 1
+
+    async def _follow_term(self) -> None:
+        """End once others serve, as where the Lease of the agent was deleted, or its version."""
+        (agent,) = await self._look(1)
+        if not agent.lease:
+            await self._write_term(Term(), Term(self._count))
+        elif term_of(agent.lease).count != self._count or (agent.was_renewed and not agent.waits):
+            self._yielded.set()
 
     async def _wait_reason(self) -> str:
         """Take or renew a Lease, and change the term if it is to be; return what is waited for."""
@@ -167,8 +164,9 @@ class ShardElection(LeaderElection):
         if self._waits:
             self._waits = False
             return await self._wait_reason()  # the mark is to be gone before the term is read
-        if term.before and not await self._has_ended(term.before):
-            return f"processes of {term.before} shards are ending"
+        for count in {term.before, 1} - {0, self._count}:  # versions before shards read no term
+            if not await self._has_ended(count):
+                return f"processes of {count} shards are ending"
         return ""
 
     @property
@@ -194,17 +192,16 @@ class ShardElection(LeaderElection):
             self._use(index)
             try:
                 holder = await self._hold()
-            except ConflictError:
+            except errors.ConflictError:
                 if index == own:
                     raise
-                continue
             if holder == self.identity:
                 return ""
         return holder
 
     def _use(self, index: int) -> None:
         self._seen_of[self.name] = self._seen
-        self._index, self.name = index, lease_name(self._agent, index, self._count)
+        self.index, self.name = index, lease_name(self._agent, index, self._count)
         self._path, self._seen = self._path_of(self.name), self._seen_of.get(self.name)
         self._written = ("", "", 0)
 
@@ -251,29 +248,21 @@ class ShardElection(LeaderElection):
             await self._await(self.client.merge_patch(self._path_of(self._agent), patch))
 
     async def _look(self, count: int) -> list[Seen]:
-        """Return the Leases of a count that exist, as they are now."""
+        """Return the Leases of a count as they are now, {} where there is none."""
         names = [lease_name(self._agent, index, count) for index in range(count)]
-        leases = [(name, await self._find(name)) for name in names]
-        return list(self._seen_in(leases))
+        return [self._seen_as(name, await self._find(name) or {}) for name in names]
 
-    def _seen_in(self, leases: list[tuple[str, Object | None]]) -> Iterator[Seen]:
-        for name, lease in leases:
-            if lease is None:
-                yield Seen(name, {}, "", is_held=False, was_renewed=False)
-                continue
-            at, holder = (
-                str(dig(lease, "spec", key) or "") for key in ("renewTime", "holderIdentity")
-            )
-            mark = f"{holder} {at}"
-            before = self._observed.get(name)
-            if before is None or before[0] != mark:
-                self._observed[name] = (mark, self.clock(), before is not None)
-            _, since, was_renewed = self._observed[name]
-            duration_s = dig(lease, "spec", "leaseDurationSeconds")
-            if not isinstance(duration_s, int | float):
-                duration_s = self.lease_duration_s
-            is_held = bool(holder) and self.clock() - since < duration_s
-            yield Seen(name, lease, holder, is_held, is_held and was_renewed)
+    def _seen_as(self, name: str, lease: Object) -> Seen:
+        holder, before = str(dig(lease, "spec", "holderIdentity") or ""), self._observed.get(name)
+        mark = f"{holder} {dig(lease, 'spec', 'renewTime')}"
+        if before is None or before[0] != mark:
+            self._observed[name] = (mark, self.clock(), before is not None)
+        _, since, was_renewed = self._observed[name]
+        duration_s = dig(lease, "spec", "leaseDurationSeconds")
+        if not isinstance(duration_s, int | float):
+            duration_s = self.lease_duration_s
+        is_held = bool(holder) and self.clock() - since < duration_s
+        return Seen(name, lease, holder, is_held, is_held and was_renewed)
 
     async def _read_term(self) -> Term:
         """Return the term; of a shard alone as it was when it renewed its Lease, which has it."""
@@ -284,13 +273,13 @@ class ShardElection(LeaderElection):
     async def _find(self, name: str) -> Object | None:
         try:
             return await self._await(self.client.get(self._path_of(name)))
-        except NotFoundError:
+        except errors.NotFoundError:
             return None
 
     async def _write_term(self, before: Term, term: Term) -> None:
         """Change the term unless another process did. Raises ConflictError, KubeError."""
         lease = await self._find(self._agent)
-        marks = {COUNT: str(term.count), BEFORE: str(term.before) if term.before else None}
+        marks = {COUNT: str(term.count), BEFORE: str(term.before)}
         if lease is None:
             metadata = {"name": self._agent, "namespace": self.namespace, "annotations": marks}
             made = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}

@@ -36,7 +36,7 @@ from karmada_vc_agent.runner.parts import Feature, Parts, Say, Serving
 _log = logging.getLogger(__name__)
 
 END_CHANGE_S = 10.0
-"""How often it is checked whether processes of the count before are left."""
+"""How often it is checked whether processes of the count before are left, or others serve."""
 RECORD_S = 60.0
 """How often it is checked whether the agent's record was made again."""
 
@@ -141,8 +141,9 @@ def _connect(parts: Parts) -> None:
     state, election = parts.common.state, parts.common.fence.election
     if isinstance(state, ShardState):
         parts.keeps["record of the shard"] = partial(_keep_record, state)
-    if isinstance(election, ShardElection) and election.index == 0:
-        parts.ends["change of shards"] = partial(_end_change, election)
+    if isinstance(election, ShardElection):
+        runs = parts.ends if election.shards.count == 1 else parts.runs
+        runs["change of shards"] = partial(_end_change, election)
 
 
 async def _keep_record(state: ShardState) -> None:

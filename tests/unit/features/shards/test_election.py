@@ -16,7 +16,7 @@ from karmada_vc_agent.features.shards.election import (
 )
 from karmada_vc_agent.features.shards.feature import _end_change
 from karmada_vc_agent.kube.errors import ConflictError, UnreachableError, UnreadableError
-from karmada_vc_agent.kube.leader_election import LeadLostError
+from karmada_vc_agent.kube.leader_election import LeaderElection, LeadLostError
 from karmada_vc_agent.model.vocabulary import CHECKPOINT_ANNOTATION
 from tests.fakes.api_server import FakeApiServer
 
@@ -47,6 +47,7 @@ class Site:
         loop = asyncio.get_running_loop()
         while True:
             self.starts += 1
+            change = None
             election = ShardElection(
                 self.host.client(name),
                 "agents",
@@ -63,11 +64,12 @@ class Site:
                 change = asyncio.ensure_future(self._end_change(election))
                 yields = asyncio.ensure_future(election.wait_handed_over())
                 await asyncio.wait((lead, yields), return_when=asyncio.FIRST_COMPLETED)
-                change.cancel()
                 yields.cancel()
                 if not lead.done():
                     await asyncio.sleep(end_s)
             finally:
+                if change is not None:
+                    change.cancel()
                 if lead is not None:
                     lead.cancel()
                     with suppress(asyncio.CancelledError, LeadLostError):
@@ -354,3 +356,41 @@ async def test_process_that_waited_does_not_continue_the_checkpoint_of_an_earlie
         await site.stop(f"new-{index}")
     await asyncio.wait_for(waiting, 3 * EXPIRED_S)
     assert not old.continues_lineage
+
+
+async def test_number_of_shards_survives_the_deletion_of_the_lease_that_has_it(site: Site) -> None:
+    for index in range(2):
+        site.start(f"p{index}", index, 2)
+    await site.until(2, EXPIRED_S)
+    site.host.remove(f"{LEASES}/agent")
+    await asyncio.sleep(12.0)
+    assert site.term() == ("2", "0")
+    assert len(site.leading()) == 2
+
+
+async def test_shards_end_where_one_of_all_took_the_lease_that_was_deleted(site: Site) -> None:
+    for index in range(2):
+        site.start(f"p{index}", index, 2, 0.0)
+    await site.until(2, EXPIRED_S)
+    site.host.remove(f"{LEASES}/agent")
+    site.start("alone", 0, 1)
+    await asyncio.sleep(14.0)
+    await site.watch(60.0)
+
+
+async def test_shards_end_while_a_version_before_shards_leads(site: Site) -> None:
+    for index in range(2):
+        site.start(f"p{index}", index, 2, 0.0)
+    await site.until(2, EXPIRED_S)
+    loop = asyncio.get_running_loop()
+    earlier = LeaderElection(site.host.client("e"), "agents", "agent", "e", loop.time)
+    await earlier.acquire()
+    lead = asyncio.ensure_future(earlier.lead())
+    await asyncio.sleep(25.0)
+    for _ in range(30):
+        await asyncio.sleep(1.0)
+        assert earlier.is_leading()
+        assert not site.leading()
+    lead.cancel()
+    await earlier.release()
+    await site.until(2, EXPIRED_S)
