@@ -80,7 +80,7 @@ class Service:
         common.clients.host.history.was_reset.subscribe(parts.works.host_reset)
         common.stores.claims.hold_changed.subscribe(self._hold_changed)
         common.metrics.add_source(parts.collector.samples)
-        common.virtual_clusters.changed.subscribe(self._virtual_cluster_changed)
+        common.virtual_clusters.everywhere.changed.subscribe(self._virtual_cluster_changed)
 
     def checks(self) -> dict[str, str | None]:
         """Return what /readyz says of what runs here, by part; None or a Note where it passes."""
@@ -163,7 +163,9 @@ class Service:
     ) -> None:
         """Enqueue a virtual cluster that was added, changed or removed for every controller."""
         name = name_of_change(old, new)
-        if old is None:
+        if not self._common.virtual_clusters.serves(name):
+            pass  # but what is of no group is enqueued, as nodes: it may have had them
+        elif old is None:
             _log.info("Serving another virtual cluster", extra={"virtual_cluster": name})
             warn_of_few_files(len(self._common.virtual_clusters))
         elif new is None and self._common.stores.clusters.store.get("", name) is None:
@@ -178,7 +180,8 @@ class Service:
         self._changed[name] = None
 
     def _enqueue_changed(self) -> None:
-        names, self._changed = tuple(self._changed), {}
+        serves = self._common.virtual_clusters.serves
+        names, self._changed = tuple(filter(serves, self._changed)), {}
         self._resync(names)
 
     async def run(self, stop: asyncio.Event) -> None:

@@ -186,6 +186,9 @@ class RegisteredClusters:
         cluster = new or old
         name = cluster["metadata"]["name"] if cluster else ""
         if name not in self.virtual_clusters:
+            is_ours = self.clusters.is_ours  # of another process: which of its nodes it has
+            if name in self.virtual_clusters.everywhere and is_ours(old) != is_ours(new):
+                self._reconsider()
             return
         if self.clusters.ours(name) is None:
             self._end(name)

@@ -45,12 +45,9 @@ class ServiceNamesController:
 
     def __init__(self, parts: Parts) -> None:
         common, config = parts.common, parts.common.config
-        self._host = common.clients.host
-        self._claims = common.stores.claims
-        self._virtual_clusters = common.virtual_clusters.everywhere
-        self._has_written = False
-        self._config = config
-        self._name = f"{config.agent_name}-service-names"
+        self._host, self._claims = common.clients.host, common.stores.claims
+        self._virtual_clusters, self._has_written = common.virtual_clusters.everywhere, False
+        self._config, self._name = config, f"{config.agent_name}-service-names"
 
     async def reconcile(self, _: str) -> Requeue | None:
         """Make the rules fit the claims; do nothing where no virtual cluster enables them."""
@@ -100,10 +97,7 @@ def setup(parts: Parts) -> ControllerSpec[str] | None:
         ServiceNamesController(parts).reconcile,
         by_cluster=False,
         initial_keys=lambda: (SERVICE_NAMES,),
-        sources=(
-            Enqueues(common.stores.namespaces.add_handler, changed, SETTLES_S),
-            Enqueues(vcs.everywhere.changed.subscribe, lambda *_: (SERVICE_NAMES,), SETTLES_S),
-        ),
+        sources=(Enqueues(common.stores.namespaces.add_handler, changed, SETTLES_S),),
         resync_keys=lambda _: (SERVICE_NAMES,),
     )
 

@@ -295,12 +295,6 @@ CASES = [
     Case(controllers.orphans, 0, seen(lambda world: world.hub.remove(WORK)), {ALL_CLUSTERS}),
     Case(controllers.orphans, 1, host_restored, {ALL_CLUSTERS}),
     Case(setup_service_names, 0, CLAIM, {SERVICE_NAMES}),
-    Case(
-        setup_service_names,
-        1,
-        lambda world: world.virtual_clusters.put(objects.virtual_cluster("branch-c")),
-        {SERVICE_NAMES},
-    ),
     Case(setup_quotas, 0, seeded(own(objects.deployment())), {A}),
     Case(setup_quotas, 1, CLAIM, {A}),
     Case(controllers.node_labels, 0, NODE, {"n3"}),

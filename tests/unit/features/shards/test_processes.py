@@ -240,6 +240,38 @@ async def test_node_is_the_older_clusters_also_of_another_shard(fleet: Fleet) ->
     fleet.writers()
 
 
+@pytest.mark.parametrize("ends", ["settings", "Cluster"])
+async def test_node_that_another_shard_gives_up_is_labelled_at_once(
+    fleet: Fleet, ends: str
+) -> None:
+    older = next(name for name in NAMES if shard_of(name, 2) != shard_of("branch-a", 2))
+    for name, at in (("branch-a", "2026-01-02"), (older, "2026-01-01")):
+        live = fleet.hub.live(f"{CLUSTERS}/{name}")
+        live["metadata"]["creationTimestamp"] = f"{at}T00:00:00Z"
+        fleet.hub.seed(live)
+    fleet.start("0/2", "zero")
+    fleet.start("1/2", "one")
+    await fleet.all_follow()
+    node = f"node-{older}"
+    vcs = {name: objects.virtual_cluster(name, node_names=(node,)) for name in ("branch-a", older)}
+
+    def label() -> str:
+        labels = fleet.host.live(f"/api/v1/nodes/{node}")["metadata"]["labels"]
+        return str(labels.get(vocabulary.MEMBERSHIP_LABEL))
+
+    def use(*served: str) -> None:
+        for agent in fleet.agents.values():
+            agent._virtual_clusters.everywhere.replace_all(vcs[name] for name in served)
+
+    use("branch-a", older)
+    await fleet.until(lambda: label() == older, 10.0)
+    if ends == "settings":
+        use("branch-a")
+    else:
+        fleet.hub.remove(f"{CLUSTERS}/{older}")
+    await fleet.until(lambda: label() == "branch-a", 10.0)
+
+
 async def test_what_another_shard_serves_is_not_written(fleet: Fleet) -> None:
     fleet.start("0/2", "zero")
     fleet.start("1/2", "one")
