@@ -110,7 +110,7 @@ class ShardElection(LeaderElection):
                 if not isinstance(error, (errors.ConflictError, errors.UnreachableError)):
                     once.warning("Waiting to lead", reason=str(error))
             await asyncio.sleep(self.retry_period_s)
-        self._is_serving, self._renewed_at = True, self._held_at
+        self._yielded, self._is_serving, self._renewed_at = asyncio.Event(), True, self._held_at
         self.shards.take(self.index)
         _log.info("Leading", extra={"lease": f"{self.namespace}/{self.name}"})
 

@@ -11,6 +11,7 @@ from karmada_vc_agent.features.shards.election import (
     ABSENT_S,
     BEFORE,
     COUNT,
+    YIELDS,
     ShardElection,
     term_of,
 )
@@ -394,3 +395,32 @@ async def test_shards_end_while_a_version_before_shards_leads(site: Site) -> Non
     lead.cancel()
     await earlier.release()
     await site.until(2, EXPIRED_S)
+
+
+async def test_process_that_was_to_end_before_it_led_does_not_end_once_it_leads(
+    host: FakeApiServer,
+) -> None:
+    loop = asyncio.get_running_loop()
+    host.seed({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "agents"}})
+    client = host.client("a")
+    election = ShardElection(client, "agents", "agent", "a", loop.time, shards=ShardClusters(0, 2))
+    kind = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+
+    def lease(name: str, holder: str, **marks: str) -> None:
+        spec = {"holderIdentity": holder, "leaseDurationSeconds": 3600, "renewTime": "x"}
+        metadata = {"name": name, "namespace": "agents", "annotations": marks}
+        host.seed({**kind, "metadata": metadata, "spec": spec})
+
+    lease("agent-0-of-3", "before")
+    lease("agent", "", **{COUNT: "2", BEFORE: "3"})
+    acquiring = asyncio.ensure_future(election.acquire())
+    await asyncio.sleep(1.0)
+    patch = {"metadata": {"annotations": {YIELDS: "a"}}}
+    await client.merge_patch(f"{LEASES}/agent-0-of-2", patch)
+    lease("agent", "", **{COUNT: "3", BEFORE: "2"})
+    await asyncio.sleep(10.0)
+    lease("agent", "", **{COUNT: "2", BEFORE: "3"})
+    lease("agent-0-of-3", "")
+    await asyncio.wait_for(acquiring, 20.0)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(election.wait_handed_over(), 1.0)
