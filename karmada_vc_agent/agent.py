@@ -357,7 +357,7 @@ class Agent:
             return lacks
         names = ", ".join(self._joined.waiting)
         text = f"waiting for rights on the hub: {names}; run karmada-vc-agent join"
-        if not len(self._virtual_clusters):
+        if not len(self._virtual_clusters.everywhere):
             return text
         return Note(f"{text}; {lacks}" if lacks else text)
 

@@ -22,6 +22,7 @@ from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import dig
 from karmada_vc_agent.model.quantity import Duration
+from karmada_vc_agent.telemetry.endpoints import Note
 from tests.fakes import objects, served
 from tests.fakes.api_server import KUBE_SYSTEM_UID, FakeApiServer, Request
 from tests.fuzz.served_ways import _HUB, _furnish
@@ -302,6 +303,21 @@ async def test_record_that_was_deleted_is_written_again_by_each_shard(fleet: Fle
     await asyncio.sleep(150.0)
     data = fleet.host.live(STATE)["data"]
     assert expected.items() <= data.items()
+
+
+async def test_shard_without_virtual_clusters_is_ready_while_one_of_another_waits(
+    fleet: Fleet,
+) -> None:
+    fleet.start("0/2", "zero")
+    fleet.start("1/2", "one")
+    await fleet.all_follow()
+    agent = fleet.agents["one"]
+    waiting, served = [name for name in NAMES if shard_of(name, 2) == 0][:2]
+    agent._joined._admitted.discard(waiting)
+    agent._joined._refused.add(waiting)
+    agent._joined.take(map(objects.virtual_cluster, (waiting, served)))
+    assert not len(agent._virtual_clusters)
+    assert isinstance(agent.readiness()["rights"], Note)
 
 
 @pytest.mark.parametrize(
