@@ -110,7 +110,8 @@ class ShardElection(LeaderElection):
                 if not isinstance(error, (errors.ConflictError, errors.UnreachableError)):
                     once.warning("Waiting to lead", reason=str(error))
             await asyncio.sleep(self.retry_period_s)
-        self._yielded, self._is_serving, self._renewed_at = asyncio.Event(), True, self._held_at
+        self._yielded, self._is_serving = asyncio.Event(), True
+        self._renewed_at, self._held_at = self._held_at, None
         self.shards.take(self.index)
         _log.info("Leading", extra={"lease": f"{self.namespace}/{self.name}"})
 
@@ -300,7 +301,6 @@ class ShardElection(LeaderElection):
     def _lost(self, reason: str) -> LeadLostError:
         """Stop to lead at once; return the error to raise."""
         self._held_at = self._renewed_at = self._failed_at = None
-        self._is_serving = False
         return LeadLostError(f"lost lease {self.namespace}/{self.name}: {reason}")
 
     def _marked(self, lease: Object) -> Object:

@@ -424,3 +424,20 @@ async def test_process_that_was_to_end_before_it_led_does_not_end_once_it_leads(
     await asyncio.wait_for(acquiring, 20.0)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(election.wait_handed_over(), 1.0)
+
+
+async def test_process_that_lost_its_lead_has_nothing_to_release(host: FakeApiServer) -> None:
+    loop = asyncio.get_running_loop()
+    host.seed({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "agents"}})
+    election = ShardElection(
+        host.client("a"), "agents", "agent", "a", loop.time, shards=ShardClusters(0, 1)
+    )
+    await election.acquire()
+    lease = host.live(f"{LEASES}/agent")
+    lease["spec"]["holderIdentity"] = "another"
+    host.seed(lease)
+    with pytest.raises(LeadLostError):
+        await election.lead()
+    requests = len(host.requests)
+    await election.release()
+    assert len(host.requests) == requests
