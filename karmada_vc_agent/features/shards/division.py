@@ -11,7 +11,6 @@ from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 MOST = 8
 """Shards of an agent: `join` grants the right to the Lease of each by its name."""
 _FORM = re.compile(r"(auto|[0-9])/([1-9])")
-REMEMBERED = 16_384
 
 
 def parse(text: str) -> tuple[int | None, int]:
@@ -30,7 +29,7 @@ def parse(text: str) -> tuple[int | None, int]:
     return int(index), int(count)
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(16_384)
 def shard_of(cluster: str, count: int) -> int:
     """Return the shard of a virtual cluster: of another count as few as possible have another one.
 

@@ -81,9 +81,9 @@ class OfAnotherShardError(ForbiddenError):
 def serving(config: AgentConfig) -> Serving:
     """Return the registry of the shard, its election and its record."""
     shards = ShardClusters(*parse(config.of(ShardFields).shard))
-    if shards.count == 1:
-        return shards, partial(ShardElection, shards=shards), AgentState
-    record = partial(ShardState, serves=shards.serves)
+    record: Callable[..., AgentState] = AgentState
+    if shards.count > 1:
+        record = partial(ShardState, serves=shards.serves)
     return shards, partial(ShardElection, shards=shards), record
 
 
@@ -169,7 +169,8 @@ async def _leases_of(host: ApiClient, namespace: str, agent: str, cluster: str) 
 
 
 async def _purge(host: ApiClient, namespace: str, agent: str, say: Say) -> None:
-    for name in lease_names(agent):
+    leases = (await host.get(_lease_path(namespace, "")[:-1])).get("items") or ()
+    for name in sorted({each["metadata"]["name"] for each in leases} & {*lease_names(agent)}):
         with suppress(NotFoundError):
             await host.delete(_lease_path(namespace, name))
             say(f"host: deleted lease {namespace}/{name}")

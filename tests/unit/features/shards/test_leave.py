@@ -58,3 +58,11 @@ async def test_purge_leaves_no_lease_of_a_shard(host: FakeApiServer, client: Api
     left = host.listed("/apis/coordination.k8s.io/v1/namespaces/agents/leases")
     assert [each["metadata"]["name"] for each in left] == ["another-0-of-2"]
     assert "host: deleted lease agents/agent-1-of-2" in said
+
+
+async def test_purge_of_an_agent_without_shards_is_one_request(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    host.seed(lease("agent"))
+    await FEATURE.purge(client, "agents", "agent", print)
+    assert [each.method for each in host.requests] == ["GET"]
