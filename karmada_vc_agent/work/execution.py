@@ -190,8 +190,6 @@ object on the host turns out to be large is applied again among the large ones.
 """
 
 _Result = tuple[Done, WindowState | None]
-
-
 _log = logging.getLogger(__name__)
 
 
@@ -415,10 +413,11 @@ def _too_large(item: WorkManifest, what: str) -> tuple[_Result, None]:
 
 
 def _items(vc: VirtualCluster, work: Object) -> list[WorkManifest]:
-    manifests, dispatched = works.manifests_of(work), works.is_dispatched(work)
+    manifests, ordinals = works.manifests_of(work), works.ordinals(works.manifests_of(work))
+    dispatched = works.were_dispatched(work, ordinals)
     return [
-        WorkManifest(vc, manifest, works.id_of_work(work), ordinal, dispatched)
-        for manifest, ordinal in zip(manifests, works.ordinals(manifests), strict=True)
+        WorkManifest(vc, manifest, works.id_of_work(work), ordinal, ordinal in dispatched)
+        for manifest, ordinal in zip(manifests, ordinals, strict=True)
     ]
 
 
@@ -430,9 +429,9 @@ def _conditions(
     if outcome.waiting:
         waits = works.waiting(generation, outcome.waiting.text)
         return [waits, works.applied(total, errors)] if errors else [waits]
-    was_recreated, is_whole = outcome.was_recreated, vc.window and not errors
+    was_recreated = outcome.was_recreated
     return [
-        dispatched(generation) if is_whole else works.dispatching(suspended=False),
+        dispatched(generation) if vc.window else works.dispatching(suspended=False),
         works.applied_condition(before, total, errors, was_recreated=was_recreated, is_new=is_new),
     ]
 

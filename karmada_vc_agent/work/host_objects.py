@@ -68,8 +68,6 @@ _log = logging.getLogger(__name__)
 
 _RESERVED = ("vc:", "vc-")
 """No Work may contain a role with such a name, so none is prepared for one either."""
-
-
 BOUND = frozenset((vocabulary.ROLE, vocabulary.CLUSTER_ROLE))
 _LABELS = (vocabulary.CLUSTER_LABEL, vocabulary.NAMESPACE_LABEL)
 _ANNOTATIONS = frozenset((vocabulary.STAND_IN_ANNOTATION, vocabulary.WORK_ANNOTATION))

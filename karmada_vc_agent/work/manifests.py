@@ -146,22 +146,22 @@ class Manifests:
         Raises UnreachableError; any other error is returned as a Failure with virtual names.
         """
         windows = self.windows if item.vc.window else _NO_WINDOWS
+        window: WindowState | None = None
         try:
             target = item.translation = item.translation or await self._translate(item)
             if isinstance(target, Failure):
                 return target, None
             if isinstance(target, Skipped):
                 return None, None
-            target, window = windows.marked(target), None
-            if not is_former:
-                window = await windows.closed_for(target, is_dispatched=item.is_dispatched)
+            target = windows.marked(target)
+            window = None if is_former else windows.closed(item.vc)
+            if window and await windows.was_applied(target, is_dispatched=item.is_dispatched):
+                window = None
             done = await self._apply(target) if window is None else None
         except _FAILURES as error:
-            return self._failure(item, error), None
-        if window is not None:
-            former = windows.former(item)
-            if former is not None:
-                done, _ = await self.apply(former, is_former=True)
+            return self._failure(item, error), window  # whether it waits is not clear yet
+        if window is not None and (former := windows.former(item)) is not None:
+            done, _ = await self.apply(former, is_former=True)
         elif isinstance(done, Applied) and not is_former:
             windows.note(item)
         return done, window

@@ -191,7 +191,7 @@ class WorkManifest:
     """One manifest of a Work in one reconcile; work: `<execution namespace>/<work>`.
 
     ordinal: of the first manifest in it for the same object. is_dispatched: whether the hub has
-    that all of this generation was applied. translation: None before the only translation.
+    that it is not new in this generation. translation: None before the only translation.
     """
 
     vc: VirtualCluster
@@ -213,9 +213,13 @@ class WindowGate:
         """Return a target whose object says which manifest it is from, if that may ever wait."""
         return target
 
-    async def closed_for(self, target: Target, *, is_dispatched: bool) -> WindowState | None:  # noqa: ARG002
-        """Return the window that a manifest waits for, None = none now. Raises KubeError."""
+    def closed(self, vc: VirtualCluster) -> WindowState | None:  # noqa: ARG002
+        """Return the window that what is new waits for, None = none now."""
         return None
+
+    async def was_applied(self, target: Target, *, is_dispatched: bool) -> bool:  # noqa: ARG002
+        """Return whether a manifest waits for no window: it is not new. Raises KubeError."""
+        return True
 
     def note(self, item: WorkManifest) -> None:
         """Record that a manifest was applied."""
@@ -229,9 +233,7 @@ class WindowGate:
 
 
 _log = logging.getLogger(__name__)
-
 _once = LogOnce(_log, 1000)
-
 R = TypeVar("R")
 
 

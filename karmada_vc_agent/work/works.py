@@ -252,8 +252,17 @@ def dispatching_of(status: Object | None) -> Condition | None:
 def is_dispatched(work: Object) -> bool:
     """Return whether the hub has that nothing of this generation of a Work waits for a window."""
     condition, generation = dispatching_of(work.get("status")), work["metadata"].get("generation")
-    is_true = condition is not None and condition["status"] == "True"
-    return bool(is_true and generation and dig(condition, "observedGeneration") == generation)
+    expected = {"status": "True", "observedGeneration": generation}
+    return condition is not None and bool(generation) and expected.items() <= condition.items()
+
+
+def were_dispatched(work: Object, ordinals: Iterable[int]) -> frozenset[int]:
+    """Return the ordinals of manifests that are not new; where some failed, those with an entry."""
+    applied = applied_of(work.get("status"))
+    if applied is not None and applied["status"] != "True":
+        entries = maps_at(work, "status", "manifestStatuses")
+        ordinals = (n for e in entries if isinstance(n := dig(e, "identifier", "ordinal"), int))
+    return frozenset(ordinals if is_dispatched(work) else ())
 
 
 def is_waiting(work: Object) -> bool:
@@ -434,8 +443,6 @@ class Works:
 
 _NOT_DONE = -1
 """No generation: the Work is new still once the rest of it is applied."""
-
-
 _Outcome = tuple[str, int, tuple[str, ...]]
 """Uid and generation of a Work when it was synced, and the codes of refusals."""
 
@@ -480,8 +487,6 @@ class WorkMemory:
 
 _TOO_LARGE = "too large"
 """Messages of an API server, and of etcd, that reject a body."""
-
-
 _IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 
 

@@ -3,7 +3,7 @@
     {"format":1,"kind":"works","hub":"...",...,"sum":"..."} newline <zlib>
 
 Saved is what a client wrote of each object, without its version, so that the hub is newer; of a
-status only whether nothing of a Work waited for its maintenance window (ADR 43). Nothing is saved
+status only whether all of a Work was applied, where there are windows (ADR 43). Nothing is saved
 of what has a deletion mark, nor Works over a bound: the agent keeps only their names.
 
     <agent>-checkpoint-0 ... -31
@@ -33,7 +33,7 @@ import orjson
 from karmada_vc_agent.kube import errors
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.flows import MET_ANOTHER
-from karmada_vc_agent.model.objects import Object, annotations_of, is_map_of_texts, maps_at
+from karmada_vc_agent.model.objects import Object, annotations_of, is_map_of_texts
 from karmada_vc_agent.model.vocabulary import (
     AGENT_LABEL,
     CHECKPOINT_SECRETS,
@@ -41,6 +41,7 @@ from karmada_vc_agent.model.vocabulary import (
     OBSERVED_AT_ANNOTATION,
     secret_names,
 )
+from karmada_vc_agent.work.works import applied_of, is_dispatched
 
 
 class Reason(StrEnum):
@@ -167,11 +168,11 @@ _CONTENT = ("apiVersion", "kind", "spec", "target", "customizations", "webhooks"
 
 
 def _dispatched(obj: Object) -> Object | None:
-    """Return Dispatching of a Work of whose generation nothing waits; None where it may wait."""
-    generation = obj["metadata"].get("generation")
-    expected = {"type": "Dispatching", "status": "True", "observedGeneration": generation}
-    conditions = maps_at(obj, "status", "conditions") if generation else ()
-    return expected if any(expected.items() <= each.items() for each in conditions) else None
+    """Return Dispatching of a Work of whose generation all is applied; None where it may wait."""
+    applied, generation = applied_of(obj.get("status")), obj["metadata"].get("generation")
+    if not is_dispatched(obj) or (applied is not None and applied["status"] != "True"):
+        return None
+    return {"type": "Dispatching", "status": "True", "observedGeneration": generation}
 
 
 def encoded(obj: Object) -> bytes | None:

@@ -95,23 +95,14 @@ class Windows(WindowGate):
         marked = tuple(replace(each, obj=put(each.obj, mark, *path)) for each in target.objects)
         return replace(target, objects=marked)
 
-    async def closed_for(self, target: Target, *, is_dispatched: bool) -> WindowState | None:
-        """Return the window that a manifest waits for; None if it may be applied now.
-
-        is_dispatched: whether the hub has that all of this generation was applied. Raises
-        KubeError, and what the rules raise.
-        """
-        if not may_wait(target):
-            return None
-        state = self.states.of(target.vc)
-        if state.is_open or await self._was_applied(target, is_dispatched=is_dispatched):
-            return None
-        return state
+    def closed(self, vc: VirtualCluster) -> WindowState | None:
+        """Return the window that what is new waits for; None if it is open."""
+        state = self.states.of(vc)
+        return None if state.is_open else state
 
     def note(self, item: WorkManifest) -> None:
         """Remember that a manifest was applied."""
-        if item.vc.window:
-            self._applied.setdefault(item.work, {})[key_of(item.manifest)] = item.manifest
+        self._applied.setdefault(item.work, {})[key_of(item.manifest)] = item.manifest
 
     def former(self, item: WorkManifest) -> WorkManifest | None:
         """Return the manifest that was applied for the same object; None if none is recorded."""
@@ -122,8 +113,10 @@ class Windows(WindowGate):
         """Forget a deleted Work, `<execution namespace>/<name>`."""
         self._applied.pop(work, None)
 
-    async def _was_applied(self, target: Target, *, is_dispatched: bool) -> bool:
+    async def was_applied(self, target: Target, *, is_dispatched: bool) -> bool:
         """Return whether the object is from this very manifest, or was until it drifted."""
+        if not may_wait(target):
+            return True
         key, desired, live = target.object.host_key, target.object.obj, None
         if not key.namespace or await self.may_hold(key.namespace):
             live = await self.host_objects.live(target.resource, key.namespace, key.name)

@@ -248,3 +248,50 @@ async def test_work_under_the_name_of_a_deleted_one_waits(world: World) -> None:
     await sync(world, CLOSED, objects.config_map(value="2"))
     assert says(world) == ("False", "OutsideWindow")
     assert value(world) is None
+
+
+FAILING = objects.deployment(nodeName="elsewhere")
+"""It is refused for good."""
+WEB = "/apis/apps/v1/namespaces/edge-v-branch-a/deployments/web"
+
+
+async def test_what_was_applied_returns_after_a_restart_though_the_rest_of_its_work_failed(
+    world: World,
+) -> None:
+    await sync(world, OPEN, objects.config_map(value="1"), FAILING)
+    world.restart()
+    drift(world)
+    await sync(world, CLOSED)
+    assert value(world) == "1"
+    applied = condition(world, "Applied")
+    assert applied is not None
+    assert applied["status"] == "False"
+    world.restart()
+    world.host.remove(SETTINGS)
+    await sync(world, CLOSED)
+    assert value(world) == "1"
+
+
+async def test_what_failed_in_an_open_window_waits_once_it_is_closed(world: World) -> None:
+    world.host.fail(422, method="POST", path=WEB.rpartition("/")[0], times=1)
+    with suppress(RetryError):
+        await sync(world, OPEN, objects.config_map(value="1"), objects.deployment())
+    world.look()
+    world.restart()
+    await sync(world, CLOSED)
+    assert world.host.find(WEB) is None
+    assert (value(world), says(world)) == ("1", ("False", "OutsideWindow"))
+
+
+async def test_what_changed_and_could_not_be_read_once_in_a_closed_window_waits(
+    world: World,
+) -> None:
+    await sync(world, OPEN, objects.config_map(value="1"))
+    world.restart()
+    world.host.remove(SETTINGS)
+    world.host.fail(403, method="GET", path=SETTINGS, times=1)
+    for _ in range(2):
+        with suppress(RetryError):
+            await sync(world, CLOSED, objects.config_map(value="2"))
+        world.look()
+    assert (value(world), says(world)) == (None, ("False", "OutsideWindow"))

@@ -84,6 +84,12 @@ def test_that_nothing_waits_for_a_window_is_saved_of_the_status() -> None:
     assert mark(dispatched(1)) != mark(work())
 
 
+def test_that_nothing_waits_is_not_saved_where_something_failed() -> None:
+    failing = dispatched(1)
+    failing["status"]["conditions"][0] = {"type": "Applied", "status": "False"}
+    assert "status" not in read(failing)
+
+
 def test_that_nothing_of_another_generation_waits_is_not_saved() -> None:
     assert "status" not in read(dispatched(2))
 
