@@ -290,11 +290,10 @@ def _judge(
         if not ready:
             link.broken("NodesNotReady" if total else "NoNodes", total=total)
         held = [n.metadata.name for n in place.nodes if _CORDON in {t.key for t in n.spec.taints}]
-        if len(held) == total:
+        if telling and len(held) == total:
             link.broken("NodesCordoned", nodes=" ".join(held))
-    silent = "they are not yet, and nothing says why"
     link.fault = link.fault or telling or next(iter(judged), None)
-    link.broken("PodsNotReady", reason=silent, **counts)
+    link.broken("PodsNotReady", reason="they are not yet, and nothing says why", **counts)
 
 
 def has_pods(live: Object) -> bool:

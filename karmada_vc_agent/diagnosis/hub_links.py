@@ -154,10 +154,9 @@ async def _without_policy(hub: Server, target: Explained, link: Link) -> None:
     elif reasons[0][0]:
         link.broken("NoPolicy", hint=f"; nearest: {texts[0]}")
     else:
-        policy = reasons[0][1]
-        is_lazy = dig(policy, "spec", "activationPreference") == "Lazy"
+        is_lazy = dig(reasons[0][1], "spec", "activationPreference") == "Lazy"
         hint = ", as it is Lazy: it does once the template changes" if is_lazy else ""
-        link.broken("PolicyNotApplied", policy=_policy_name(policy), hint=hint)
+        link.broken("PolicyNotApplied", policy=_policy_name(reasons[0][1]), hint=hint)
 
 
 async def _nearest(hub: Server, target: Explained) -> list[tuple[str, Object]]:
@@ -236,17 +235,19 @@ async def read_binding(hub: Server, report: Report, target: Explained, cluster: 
             link.broken("NotScheduled", reason="spec.suspension suspends it", policy=policy)
         elif failed or not target.clusters:
             reason = scheduled.get("message", "") if scheduled else "it has not tried yet"
-            tainted = "untolerated taint" in reason
-            for name, taint in await _tainted(hub, cluster, target) if tainted else ():
+            taints = await _tainted(hub, cluster, target) if "untolerated taint" in reason else []
+            for name, taint in sorted(taints, key=lambda t: t[1].partition(":")[0] not in reason):
                 link.broken("ClusterTainted", cluster=name, taint=taint, policy=policy)
             link.means(reason, "NotScheduled", policy=policy)
         # The link of a Cluster that does not exist says so.
         elif cluster in ({*await _names_of_clusters(hub)} or {cluster}) - {"", *target.clusters}:
             where = listed(target.clusters)
-            for why, other in await _nearest(hub, target):
-                name = _policy_name(other)
-                if not why and name != policy and cluster in _cluster_names(other):
-                    link.broken("ClaimedByAnother", other=name, policy=policy, cluster=cluster)
+            with suppress(KubeError):  # which is noted; few may read policies of all namespaces
+                for why, other in await _nearest(hub, target) if target.template else ():
+                    name, names = _policy_name(other), list(_cluster_names(other))
+                    is_below = name.startswith("Cluster") > policy.startswith("Cluster")
+                    if name != policy and not (why or is_below) and cluster in names:
+                        link.broken("ClaimedByAnother", other=name, policy=policy, cluster=cluster)
             link.broken("NotPlacedHere", policy=policy, clusters=where, cluster=cluster)
 
 

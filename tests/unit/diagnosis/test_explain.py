@@ -336,6 +336,55 @@ async def test_right_that_is_missing_hides_nothing_behind_it(chain: Chain, path:
     assert report.broken.name == "ObjectMissing", "a fault that is seen comes first"
 
 
+ELSEWHERE = (made.binding("branch-b"), objects.cluster("branch-b", "id"))
+
+
+@pytest.mark.parametrize(
+    "path", [made.TEMPLATE_PATH, f"/apis/{made.POLICY}/clusterpropagationpolicies"]
+)
+async def test_where_it_is_placed_needs_neither_template_nor_other_policies(
+    chain: Chain, path: str
+) -> None:
+    chain.hub.seed(made.policy(clusters=("branch-b",)), *ELSEWHERE)
+    text = f'User "x" cannot list resource "{path.rpartition("/")[2]}" in API group ""'
+    chain.hub.fail(403, "Forbidden", path=path, times=9, message=text)
+    report = await chain.report(cluster="branch-a")
+    assert report.broken is not None
+    assert report.broken.name == "NotPlacedHere"
+
+
+async def test_policy_of_all_namespaces_takes_nothing_from_one_of_the_namespace(
+    chain: Chain,
+) -> None:
+    rival = made.policy("wide")
+    del rival["metadata"]["namespace"]
+    rival["kind"] = "ClusterPropagationPolicy"
+    chain.hub.seed(made.policy(clusters=("branch-b",)), rival, *ELSEWHERE)
+    report = await chain.report(cluster="branch-a")
+    assert report.broken is not None
+    assert report.broken.name == "NotPlacedHere"
+
+
+async def test_taint_that_is_named_is_one_that_the_scheduler_names(chain: Chain) -> None:
+    text = "1 cluster(s) had untolerated taint {gpu=yes:NoSchedule}"
+    tainted({"key": "dedicated"}, {"key": "gpu", "value": "yes"})(chain)
+    chain.hub.seed(made.binding(scheduled="False", message=text))
+    report = await chain.report(cluster="branch-a")
+    assert report.broken is not None
+    assert "has taint gpu:NoSchedule" in report.broken.says
+
+
+async def test_cordoned_nodes_are_not_why_a_pod_that_runs_is_not_ready(chain: Chain) -> None:
+    cordoned(chain)
+    pod = made.pod()
+    condition = objects.condition("Ready", "False", "ContainersNotReady", "unready status: [c]")
+    pod["status"]["conditions"] = [condition]
+    chain.host.seed(pod)
+    report = await chain.report()
+    assert report.broken is not None
+    assert report.broken.name == "PodsNotReady"
+
+
 async def test_work_by_hand_needs_no_template(chain: Chain) -> None:
     for path in (made.TEMPLATE_PATH, made.POLICY_PATH, made.BINDING_PATH):
         chain.hub.remove(path)
