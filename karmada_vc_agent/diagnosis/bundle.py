@@ -57,7 +57,7 @@ def without_secrets(value: Any, key: str = "") -> Any:
         }
     if isinstance(value, list):
         if key in ("command", "args"):
-            return [_ARGUMENT.sub(rf"\1{REMOVED}", str(each)) for each in value]
+            value = [_ARGUMENT.sub(rf"\1{REMOVED}", str(each)) for each in value]
         return [without_secrets(each, key) for each in value]
     if not isinstance(value, str):
         return value

@@ -31,6 +31,7 @@ def leaking() -> tuple[dict[str, list[Object]], dict[str, str], list[str]]:
     applied = {"kubectl.kubernetes.io/last-applied-configuration": f'{{"data":"{HIDDEN}"}}'}
     environment = [{"name": "visible-env", "value": HIDDEN}]
     arguments = ["--password", HIDDEN, f"--api-key={HIDDEN}", "--visible-argument", f"-p{HIDDEN}"]
+    arguments.append(f"--bearer-token=/{HIDDEN}")
     script = ["sh", "-c", f"mysql -p{HIDDEN} \\\n--x=/", f"--dsn=root@{HIDDEN}"]
     overrides = f'[{{"overriders":{{"plaintext":[{{"path":"/data/x","value":"{HIDDEN}"}}]}}}}]'
     encoded_object = base64.b64encode(f"{'x' * 200}{HIDDEN}".encode()).decode()
