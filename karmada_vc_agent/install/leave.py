@@ -178,13 +178,13 @@ async def _unmark(host: ApiClient, leaving: Leaving, say: Say) -> None:
 
 async def _delete_records(host: ApiClient, leaving: Leaving, say: Say) -> None:
     space, name = f"namespaces/{leaving.namespace}", leaving.agent
+    for feature in FEATURES:
+        await feature.purge(host, leaving.namespace, name, say)
     if await host.find(f"/api/v1/{space}") is None:
         return
     accounts = f"/api/v1/{space}/serviceaccounts"
     names = [each["metadata"]["name"] for each in (await host.get(accounts)).get("items") or ()]
     await steps.delete_present(host, f"/api/v1/{space}/configmaps/{name}-state", say)
-    for feature in FEATURES:
-        await feature.purge(host, leaving.namespace, name, say)
     await steps.delete_present(host, f"/apis/coordination.k8s.io/v1/{space}/leases/{name}", say)
     for own in names:
         if own == name or own.endswith(f".{name}"):

@@ -14,6 +14,7 @@ from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.config.loading import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import HUB_ROLES
+from karmada_vc_agent.features.objects.definitions import API_VERSION, KIND, PATH, finalizer
 from karmada_vc_agent.install.host_rights import host_rights
 from karmada_vc_agent.install.leave import check_last, purge, report_agent
 from karmada_vc_agent.install.leave_steps import Leaving
@@ -130,6 +131,17 @@ async def test_purge_can_be_repeated(installed: FakeApiServer, client: ApiClient
         "The hub does not answer; once it does, run leave --purge again"
     ]
     assert there(installed) == before
+
+
+async def test_objects_are_released_though_the_namespace_was_deleted_by_hand(
+    installed: FakeApiServer, client: ApiClient
+) -> None:
+    metadata = {"name": "branch-a", "finalizers": [finalizer("agent")]}
+    head = {"apiVersion": API_VERSION, "kind": KIND}
+    installed.seed({**head, "metadata": metadata, "spec": {"nodeNames": ["n"]}})
+    installed.remove("/api/v1/namespaces/agents")
+    await purged(client)
+    assert not installed.live(f"{PATH}/branch-a")["metadata"].get("finalizers")
 
 
 async def test_another_agent_keeps_all_that_is_its_own(
