@@ -86,7 +86,7 @@ class Examination:
             self.add("hub", "no kubeconfig of it", "give --karmada-kubeconfig")
         installed = (self._host_itself, self._host_rights, self._deployment, self._certificates)
         await self._make(self.host, *installed)
-        if hub:
+        if hub and hub.is_reachable:
             await self._make(hub, lambda: self._clusters(hub))
         if self.host.is_reachable:
             await self._make(self.host, self._groups, self._remains)

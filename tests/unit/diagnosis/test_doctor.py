@@ -241,6 +241,14 @@ async def test_server_that_does_not_answer_hides_nothing_of_the_other(site: Site
     assert [line.partition(":")[0] for line in lines] == ["hub", "host"]
 
 
+async def test_hub_that_does_not_answer_is_not_tried_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor.Examination, "_clusters", lambda *_: pytest.fail("it was"))
+    with site.hub.down():
+        assert (await site.lines())[0].startswith("hub: no answer from the hub")
+
+
 async def test_host_that_is_given_as_hub_and_hub_that_is_no_karmada(site: Site) -> None:
     lines = await site.lines(karmada_kubeconfig=site.kubeconfig(site.host, "other"))
     assert any("is not a Karmada control plane" in line for line in lines)
