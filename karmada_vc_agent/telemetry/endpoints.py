@@ -226,6 +226,7 @@ async def serve(
 
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_PLAIN, _NO_JSON = (str, int, float), ("nan", "inf", "-inf")
 
 
 class _TextFormatter(logging.Formatter):
@@ -239,13 +240,14 @@ class _TextFormatter(logging.Formatter):
 
 class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, str | int] = {
+        line: dict[str, str | float] = {
             "ts": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname.lower(),
             "msg": record.getMessage(),
         }
         extra = _extra(record).items()  # what is no text or number may be no JSON
-        line |= {k: v if isinstance(v, str | int) else str(v) for k, v in extra} | line
+        plain = {k: v for k, v in extra if isinstance(v, _PLAIN) and str(v) not in _NO_JSON}
+        line |= {k: str(v) for k, v in extra} | plain | line
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line)

@@ -52,9 +52,10 @@ def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     try:
         json.loads("no JSON")
     except json.JSONDecodeError:
-        logging.getLogger("x").exception("Failed to reconcile", extra={"key": "a"})
+        logging.getLogger("x").exception("Failed to reconcile", extra={"key": "a", "away_s": 1.5})
     line = json.loads(last_line(capsys))
     assert (line["level"], line["msg"], line["key"]) == ("error", "Failed to reconcile", "a")
+    assert line["away_s"] == 1.5
     assert "json.decoder.JSONDecodeError: " in line["exception"]
     assert line["ts"].endswith("+00:00")
 
