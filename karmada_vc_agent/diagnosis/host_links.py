@@ -51,8 +51,7 @@ from karmada_vc_agent.work import works
 from karmada_vc_agent.work.rules.server_changes import completed
 
 NAMESPACES = "/api/v1/namespaces"
-_CORDON = "node.kubernetes.io/unschedulable"
-"""Taint of a node that kubectl cordoned."""
+_CORDON = "node.kubernetes.io/unschedulable"  # the taint of a node that kubectl cordoned
 SHOWN = 12
 """Changed paths, and events, that are shown of one link."""
 

@@ -202,9 +202,6 @@ async def _names_of_clusters(hub: Server) -> list[str]:
     return [each["metadata"]["name"] for each in await hub.seen(CLUSTERS_PATH)]
 
 
-# --- binding -----------------------------------------------------------------------------------
-
-
 def _binding_path(target: Explained) -> str:
     """Return the path of the binding of a template, as Karmada names it."""
     name = f"{target.name.replace(':', '.')}-{target.resource.gvk.kind}".lower()
@@ -346,11 +343,15 @@ async def read_work(hub: Server, report: Report, target: Explained, cluster: str
 
 def _resume(work: Object, policy: Object | None) -> str:
     """Return the command that resumes a Work: its policy, where that suspends it."""
-    by_policy = policy if dig(policy, "spec", "suspension") else None
-    field, suspended = ("suspension", by_policy) if by_policy else ("suspendDispatching", work)
-    gvk, namespace, name = key_of(suspended)
+    suspension, cluster = dig(policy, "spec", "suspension"), works.key_of_work(work)[0]
+    names = dig(suspension, "dispatchingOnClusters", "clusterNames") or [cluster]
+    rest = [each for each in names if each != cluster]
+    by_policy = policy if suspension and cluster in names else None
+    left = {"dispatchingOnClusters": {"clusterNames": rest}} if rest else None
+    spec = {"suspension": left} if by_policy else {"suspendDispatching": None}
+    gvk, namespace, name = key_of(by_policy or work)
     words = ["kubectl", *(["-n", namespace] if namespace else []), "patch", gvk.kind.lower(), name]
-    return shlex.join([*words, "--type=merge", "-p", json.dumps({"spec": {field: None}})])
+    return shlex.join([*words, "--type=merge", "-p", json.dumps({"spec": spec})])
 
 
 def _overrides(work: Object) -> Iterator[str]:

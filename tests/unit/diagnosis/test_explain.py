@@ -52,6 +52,12 @@ def suspended(chain: Chain) -> None:
     chain.hub.seed(policy, made.work(suspendDispatching=True))
 
 
+def suspended_on(*clusters: str) -> Callable[[Chain], object]:
+    policy = made.policy()
+    policy["spec"]["suspension"] = {"dispatchingOnClusters": {"clusterNames": list(clusters)}}
+    return lambda chain: chain.hub.seed(policy, made.work(suspendDispatching=True))
+
+
 def cordoned(chain: Chain) -> None:
     unready(chain, made.pod(unscheduled="0/1 nodes are available"))
     node = objects.node("a1", {"branch": "a"})
@@ -202,6 +208,21 @@ async def test_fault_is_named_in_the_first_line(
             (
                 "kubectl -n edge patch propagationpolicy web --type=merge "
                 """-p '{"spec": {"suspension": null}}' # on the hub"""
+            ),
+        ),
+        (
+            suspended_on("branch-b", "branch-a"),
+            (
+                "kubectl -n edge patch propagationpolicy web --type=merge -p "
+                """'{"spec": {"suspension": {"dispatchingOnClusters": {"clusterNames": """
+                """["branch-b"]}}}}' # on the hub"""
+            ),
+        ),
+        (
+            suspended_on("branch-b"),
+            (
+                f"kubectl -n karmada-es-branch-a patch work {made.WORK} --type=merge "
+                """-p '{"spec": {"suspendDispatching": null}}' # on the hub"""
             ),
         ),
         (cordoned, "kubectl uncordon a1 # on the host"),
