@@ -155,7 +155,7 @@ def difference(selector: Selector, template: Object) -> tuple[int, str]:
     fields = (
         ("kind", selector.kind, template["kind"]),
         ("apiVersion", selector.api_version, template["apiVersion"]),
-        ("namespace", selector.namespace, own.get("namespace", "")),
+        ("namespace", selector.namespace, own.get("namespace") or ""),
         ("name", selector.name, own["name"]),
     )
     for score, (key, given, value) in enumerate(fields):

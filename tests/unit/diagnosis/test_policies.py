@@ -66,6 +66,12 @@ CHOICES = {
 }
 
 
+def test_namespace_that_is_null_is_none() -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "namespace": None}}
+    selector = {"apiVersion": "v1", "kind": "Node", "namespace": "edge"}
+    assert policy_of([propagation("a", selector, namespace="")], node) is None
+
+
 @pytest.mark.parametrize("case", CHOICES)
 def test_a_template_is_claimed_by_one_policy(case: str) -> None:
     policies, expected = CHOICES[case]
