@@ -315,7 +315,7 @@ def _replicas(live: Object) -> tuple[int, int]:
     """Return how many pods a workload, or Pod, is to have, and how many of them are ready."""
     spec, status = live.get("spec") or {}, live.get("status") or {}
     if key_of(live).gvk.kind == "Pod":
-        return 1, apply_rule(INTERPRET_HEALTH, live)
+        return 1, int(apply_rule(INTERPRET_HEALTH, live))
     desired = spec.get("replicas", spec.get("completions", spec.get("parallelism", 1)))
     ready = ("readyReplicas", "numberReady", "succeeded", "ready")
     counts = [status[key] for key in ready if isinstance(status.get(key), int)]

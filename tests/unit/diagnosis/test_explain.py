@@ -11,7 +11,9 @@ from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.diagnosis import host_links, hub_links
 from karmada_vc_agent.diagnosis.explain import Explainer, target_of
 from karmada_vc_agent.diagnosis.faults import EXIT_CODES, FAULTS
+from karmada_vc_agent.diagnosis.host_links import OnHost
 from karmada_vc_agent.diagnosis.hub_links import Explained, status_written
+from karmada_vc_agent.diagnosis.report import Report
 from karmada_vc_agent.diagnosis.servers import Server
 from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.kube.discovery import Resource
@@ -492,6 +494,16 @@ def test_job_that_is_suspended_or_complete_lacks_no_pod(
         {**job, "status": {"succeeded": 1, "conditions": conditions}}
     )
     assert desired == ready
+
+
+async def test_pod_that_is_explained_itself_is_one_of_one(chain: Chain) -> None:
+    pod = made.pod()
+    pod["status"]["conditions"] = [objects.ready()]
+    _, host = await chain.servers()
+    resource, report = Resource(GroupVersionKind("", "v1", "Pod"), "pods", True), Report("x")
+    place = OnHost("branch-a", Explained(resource, "edge", "web-1"))
+    await host_links.read_pods(host, report, place, pod)
+    assert report.links[0].facts[0] == "1 of 1 ready"
 
 
 def test_binding_has_the_name_that_karmada_makes() -> None:
