@@ -18,8 +18,7 @@ _SECRET_KEY = re.compile(
     re.IGNORECASE,
 )
 """Names of fields, variables and settings whose texts are removed, but for names of objects."""
-_WHOLE = re.compile(r"\s*[\[{]|\S{200}")
-"""Annotations with JSON, or encoded."""
+_WHOLE = re.compile(r"\s*[\[{]|\S{200}")  # annotations with JSON, or encoded
 _SAFE_KEY = re.compile(r"names?$", re.IGNORECASE)
 _ARGUMENT = re.compile(
     r"\A(?!--[a-z-]+(?:=(?:/[\w./-]*|true|false))?\Z)((?:--[a-z-]+=?)?).*", re.DOTALL

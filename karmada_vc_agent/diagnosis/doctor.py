@@ -227,15 +227,17 @@ class Examination:
         self.read["host-namespaces"] = spaces = [{**head, **live} for live, _ in claimed]
         self.findings += findings.of_deletions("host", spaces, self.now())
         if "hub-clusters" in self.read:
+            described = await host_rights.described_on_host(self.host, self.plan.config)
+            vcs = (*self.plan.config.virtual_clusters, *described.virtual_clusters)
             expected = {*self.clusters, *self.plan.access.clusters}
+            expected |= {name for vc in vcs for name in (vc.name, *vc.former_names)}
             names = {of.cluster for _, of in claimed} - expected
             self.findings += findings.of_claims(names, self.leave)
 
     async def write_bundle(self, path: Path) -> None:
         """Write what was read, and the logs of the agent. Raises OSError."""
         texts = {"findings.txt": "\n".join(map(str, self.findings)), "join.txt": self.join}
-        base = f"/api/v1/namespaces/{self.plan.namespace}"
-        agent = self.plan.access.agent
+        base, agent = f"/api/v1/namespaces/{self.plan.namespace}", self.plan.access.agent
         try:
             await self._list(self.host, f"{base}/events", "v1 Event")
             for app in (agent, f"{agent}-gateway"):
@@ -272,8 +274,7 @@ async def examine(options: dict[str, Any], join_options: tuple[str, ...]) -> lis
         except KubeError:
             if file is None:
                 raise
-        as_of_join = _as_of_join(options, file, settings, join_options)
-        plan, hub = join.plan_of(as_of_join), None
+        plan, hub = join.plan_of(_as_of_join(options, file, settings, join_options)), None
         if given := options["karmada_kubeconfig"]:
             at_hub = kubeconfig.read_kubeconfig(Path(given), options["karmada_context"])
         elif installed:

@@ -19,6 +19,7 @@ from karmada_vc_agent.cli import main
 from karmada_vc_agent.cluster.hub_clusters import cluster_id
 from karmada_vc_agent.diagnosis import doctor
 from karmada_vc_agent.feature_list import CONFIG
+from karmada_vc_agent.features.objects.definitions import API_VERSION, KIND
 from karmada_vc_agent.install.join import plan_of, run_join
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.vocabulary import AGENT_ANNOTATION, EDGE_LABEL
@@ -214,6 +215,16 @@ async def test_what_a_virtual_cluster_left_on_the_host(site: Site) -> None:
     step = lines[-1].partition("; next: ")[2]
     assert step.startswith("karmada-vc-agent leave --config ")
     assert step.endswith(" branch-b # removes what remains of it")
+
+
+async def test_what_the_host_describes_or_renames_is_not_to_be_removed(site: Site) -> None:
+    """As where its Cluster is missing since the hub was restored."""
+    site.settings["objects"] = {"enabled": True}
+    head = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "branch-z"}}
+    spec = {"nodeNames": ["n2"], "formerNames": ["branch-y"]}
+    spaces = [objects.claimed(name, agent="edge") for name in ("branch-y", "branch-z")]
+    site.host.seed({**head, "spec": spec}, *spaces)
+    assert [line for line in await site.lines() if " leave " in line] == []
 
 
 async def test_clock_that_differs(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
