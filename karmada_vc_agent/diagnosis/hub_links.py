@@ -113,9 +113,6 @@ async def read_template(hub: Server, report: Report, target: Explained) -> None:
                 link.broken("TemplateDeleting", since=since, finalizers=finalizers)
 
 
-# --- policies ----------------------------------------------------------------------------------
-
-
 async def read_policy(hub: Server, report: Report, target: Explained, cluster: str) -> None:
     """Read which policy selects the template, or why none does. cluster: "" = all count."""
     with report.link("policy") as link:
@@ -260,9 +257,6 @@ async def _tainted(hub: Server, cluster: str, target: Explained) -> list[tuple[s
     ]
 
 
-# --- Cluster and Work ----------------------------------------------------------------------------
-
-
 async def read_cluster(hub: Server, report: Report, name: str) -> Object | None:
     """Read a Cluster and its Lease: whether an agent reports it."""
     with report.link("cluster", name) as link:
@@ -345,13 +339,17 @@ def _resume(work: Object, policy: Object | None) -> str:
     """Return the command that resumes a Work: its policy, where that suspends it."""
     suspension, cluster = dig(policy, "spec", "suspension"), works.key_of_work(work)[0]
     names = dig(suspension, "dispatchingOnClusters", "clusterNames") or [cluster]
-    rest = [each for each in names if each != cluster]
     by_policy = policy if suspension and cluster in names else None
-    left = {"dispatchingOnClusters": {"clusterNames": rest}} if rest else None
-    spec = {"suspension": left} if by_policy else {"suspendDispatching": None}
+    form, patch = "merge", '{"spec": {"suspension": null}}'
+    if not by_policy:
+        patch = '{"spec": {"suspendDispatching": null}}'
+    elif len(names) > 1:
+        at = f"/spec/suspension/dispatchingOnClusters/clusterNames/{names.index(cluster)}"
+        steps = {"op": "test", "path": at, "value": cluster}, {"op": "remove", "path": at}
+        form, patch = "json", json.dumps(steps)
     gvk, namespace, name = key_of(by_policy or work)
     words = ["kubectl", *(["-n", namespace] if namespace else []), "patch", gvk.kind.lower(), name]
-    return shlex.join([*words, "--type=merge", "-p", json.dumps({"spec": spec})])
+    return shlex.join([*words, f"--type={form}", "-p", patch])
 
 
 def _overrides(work: Object) -> Iterator[str]:

@@ -24,6 +24,7 @@ from tests.unit.diagnosis import conftest as made
 from tests.unit.diagnosis.conftest import Chain
 
 REFUSED = 'virtual cluster "branch-a" refused Deployment edge/web: NodeNameForbidden: nodeName is x'
+SECOND = "/spec/suspension/dispatchingOnClusters/clusterNames/1"
 WAITING = objects.condition("Dispatching", "False", "OutsideWindow", "Generation 2 waits")
 
 
@@ -215,9 +216,9 @@ async def test_fault_is_named_in_the_first_line(
         (
             suspended_on("branch-b", "branch-a"),
             (
-                "kubectl -n edge patch propagationpolicy web --type=merge -p "
-                """'{"spec": {"suspension": {"dispatchingOnClusters": {"clusterNames": """
-                """["branch-b"]}}}}' # on the hub"""
+                "kubectl -n edge patch propagationpolicy web --type=json -p "
+                f"""'[{{"op": "test", "path": "{SECOND}", "value": "branch-a"}}, """
+                f"""{{"op": "remove", "path": "{SECOND}"}}]' # on the hub"""
             ),
         ),
         (
