@@ -83,26 +83,29 @@ def test_doctor_names(
     row, make, lab = ROWS[name], getattr(site, name), joined.joining.lab
     case = replace(joined, values=dict(joined.values))
 
-    def says(expected: str) -> str:
+    def says(expected: str, own: str = "") -> str:
         options = ("--config", str(joined.joining.file), "--kubeconfig", str(lab.host.kubeconfig))
         hub = ("--karmada-kubeconfig", str(case.hub))
         done = run_command("doctor", *options, *hub, "--", "--elsewhere")
-        first = done.stdout.partition("\n")[0]
+        lines = done.stdout.splitlines()
+        first, *_ = [*(x for x in lines if re.fullmatch(own, x) or not OF_OTHERS.match(x)), NOTHING]
         assert re.fullmatch(expected, first), done.stdout + done.stderr
-        assert done.returncode == (0 if expected == NOTHING else row.code)
+        assert done.returncode == (0 if lines == [NOTHING] else row.code)
         return first.partition("; next: ")[2]
 
     within(BACKED_OFF_S, says, NOTHING)
     with ExitStack() as ends:
         make(case, ends, tmp_path)
         line = expression(f"{row.line}; next: {row.next}", case.values)
-        printed = within(BACKED_OFF_S, says, line)
+        printed = within(BACKED_OFF_S, says, line, line)
         if row.mends:
             run(printed, lab, request)
-            within(BACKED_OFF_S, says, NOTHING)
+            within(BACKED_OFF_S, says, NOTHING, line)
 
 
 NOTHING = "Nothing is wrong"
+OF_OTHERS = re.compile(r"host: ClusterRole \S+ lacks ")
+"""Rules for what CRDs of other stories add, which exist for seconds."""
 
 
 def run(step: str, lab: Lab, request: pytest.FixtureRequest) -> None:
