@@ -3,7 +3,7 @@
 from e2e.lab import objects
 from e2e.lab.api import Object, path_of
 from e2e.lab.lab import Group, Lab
-from e2e.lab.wait import GONE_S, eventually, wait_until_deleted, within
+from e2e.lab.wait import GONE_S, THROUGH_HUB_S, eventually, wait_until_deleted, within
 from e2e.lab.works import condition, execution_namespace
 
 DOMAIN = "virtualcluster.kubeedge.io"
@@ -60,7 +60,8 @@ def test_adopted_namespaces_lose_the_claim_and_what_we_made_and_nothing_else(lab
             lab.propagate([template], group)
             lab.wait_fully_applied(template)
         for name, home in homes.items():
-            claimed = lab.host.get(f"{NAMESPACES}/{home}")["metadata"]
+            # The Work of the namespace itself may be made late; without one the claim stays.
+            claimed = within(THROUGH_HUB_S, _by_a_work, lab, home)
             assert claimed["labels"][f"{DOMAIN}/cluster"] == group.name
             assert claimed["annotations"][f"{DOMAIN}/adopted"] == "true"
             assert claimed["annotations"][SELECTOR] == f"{lab.label}=a"
@@ -114,6 +115,13 @@ def _is_taken_over(lab: Lab, group: Group, path: str) -> Object:
     assert metadata["labels"][MANAGED] == "true"
     [work] = [work for work in lab.works(group) if work["metadata"]["name"] == name]
     assert condition(work, "Applied")["status"] == "True"
+    return metadata
+
+
+def _by_a_work(lab: Lab, home: str) -> Object:
+    """Return the metadata of a namespace that a Work of its own claims."""
+    metadata: Object = lab.host.get(f"{NAMESPACES}/{home}")["metadata"]
+    assert metadata["annotations"].get(f"{DOMAIN}/work"), metadata
     return metadata
 
 
