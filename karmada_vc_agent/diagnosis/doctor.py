@@ -302,7 +302,9 @@ def _as_of_join(
 ) -> dict[str, Any]:
     """Return the options that `join` would be run with. Raises click.UsageError."""
     arguments = ["-o", "yaml", *_given(options, *join_options)]
-    given = join.join.make_context("doctor -- OPTIONS_OF_JOIN", arguments).params
+    given = join.join.make_context(
+        "doctor -- OPTIONS_OF_JOIN", arguments, help_option_names=["-h", "--help"]
+    ).params
     return given if given["config_path"] else {**given, "config_path": file, "settings": settings}
 
 
