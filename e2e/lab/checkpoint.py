@@ -4,7 +4,8 @@ from e2e.lab.agent import Agent
 from e2e.lab.api import Api, Object, collection
 from e2e.lab.lab import Group, Lab
 from karmada_vc_agent.features.checkpoint.reader import Expected, Saved, read
-from karmada_vc_agent.model.vocabulary import secret_names
+from karmada_vc_agent.model.objects import annotations_of
+from karmada_vc_agent.model.vocabulary import CHECKPOINT_ANNOTATION, secret_names
 
 TEMPLATE = "{namespace}-v-{cluster}"
 KEPT, OFF = {"enabled": True}, {"enabled": False}
@@ -46,7 +47,15 @@ def is_saved(lab: Lab, agent: Agent, group: Group, manifest: Object) -> None:
 
 
 def is_trusted(lab: Lab, agent: Agent) -> None:
-    """Raise AssertionError while a note keeps the next start from serving what is saved."""
+    """Raise AssertionError while a note, or the Lease, keeps a start from serving what is saved.
+
+    The leader writes into the Lease that it keeps the checkpoint when it renews it first.
+    """
+    leases = collection("coordination.k8s.io/v1", "Lease", agent.namespace)
+    lease = lab.host.find(f"{leases}/{agent.name}")
+    if lease is not None:  # an agent without leader election has none
+        kept = annotations_of(lease).get(CHECKPOINT_ANNOTATION)
+        assert kept == str(lease["spec"].get("leaseTransitions", 0)), lease
     maps = collection("v1", "ConfigMap", agent.namespace)
     noted = lab.host.get(f"{maps}/{agent.name}-state").get("data") or {}
     assert not [key for key in noted if key.startswith("checkpoint-outdated")]
