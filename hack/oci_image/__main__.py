@@ -71,6 +71,14 @@ def main(
     click.echo(f"{path} ({path.stat().st_size / 1e6:.0f} MB, {found}), {bom.name}")
 
 
+PROGRAM = Entry(
+    "usr/bin/karmada-vc-agent",
+    b"#!/usr/bin/python3\nfrom karmada_vc_agent.__main__ import main\n\nmain()\n",
+    0o755,
+)
+"""What `kubectl exec` finds in PATH."""
+
+
 def _without_engine(
     name: str, platform: Platform, path: Path, labels: dict[str, str], mirror: str
 ) -> tuple[str, list[debian.Package]]:
@@ -84,7 +92,7 @@ def _without_engine(
         parts: list[tuple[Iterable[Entry], str, str]] = [
             (debian.root(packages), debian.LIBRARY, f"Debian {debian.SUITE}: Python"),
             (directory_entries(needed, APP), APP, "requirements/agent.txt"),
-            (directory_entries(agent, APP), APP, "karmada-vc-agent"),
+            ([*directory_entries(agent, APP), PROGRAM], APP, "karmada-vc-agent"),
         ]
         compiles = can_compile_for(debian.PYTHON)
         layers = [
