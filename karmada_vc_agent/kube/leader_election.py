@@ -19,10 +19,11 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import Signal
-from karmada_vc_agent.kube.errors import ConflictError, KubeError, NotFoundError, UnreachableError
+from karmada_vc_agent.kube.errors import ConflictError, KubeError, UnreachableError
 from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, uid_of
 
@@ -91,6 +92,8 @@ class HandOver:
 
 
 _log = logging.getLogger(__name__)
+
+_Answer = TypeVar("_Answer")
 
 PATIENCE = 0.4
 """Fraction of the renew deadline for one response: after a hung connection, time is left."""
@@ -219,7 +222,7 @@ class LeaderElection:
         except KubeError as error:
             _log.debug("Leaving the leader Lease to expire", extra={"reason": str(error)})
 
-    async def _await(self, request: Awaitable[Object]) -> Object:
+    async def _await(self, request: Awaitable[_Answer]) -> _Answer:
         """Wait for a response, but leave time for another request before the deadline."""
         patience_s = self.renew_deadline_s * PATIENCE
         try:
@@ -232,9 +235,7 @@ class LeaderElection:
     async def _try(self) -> str:
         """Take or renew the Lease if possible; return its holder."""
         started = self.clock()
-        try:
-            lease = await self._await(self.client.get(self._path))
-        except NotFoundError:
+        if (lease := await self._await(self.client.find(self._path))) is None:
             return await self._create(started)
         holder = str(dig(lease, "spec", "holderIdentity") or "")
         uid, version = _mark(lease)

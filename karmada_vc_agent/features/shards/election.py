@@ -272,10 +272,7 @@ class ShardElection(LeaderElection):
         return term_of(await self._find(self._agent))
 
     async def _find(self, name: str) -> Object | None:
-        try:
-            return await self._await(self.client.get(self._path_of(name)))
-        except errors.NotFoundError:
-            return None
+        return await self._await(self.client.find(self._path_of(name)))
 
     async def _write_term(self, before: Term, term: Term) -> None:
         """Change the term unless another process did. Raises ConflictError, KubeError."""
