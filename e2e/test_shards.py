@@ -204,10 +204,15 @@ def _nothing_is_said_of_leases(lab: Lab, agent: Agent) -> None:
     servers += ["--kubeconfig", str(lab.host.kubeconfig)]
     doctor = run_command("doctor", "--config", str(agent.config), *servers)
     assert doctor.returncode in (0, 1), doctor.stderr
-    assert "no agent serves it" not in doctor.stdout, doctor.stdout
+    assert not _lines_of(lab, doctor.stdout, "no agent serves it"), doctor.stdout
     status = run_command("status", "--config", str(agent.config), *servers)
     assert status.returncode == 0, status.stderr
-    assert "Overdue" not in status.stdout, status.stdout
+    assert not _lines_of(lab, status.stdout, "Overdue"), status.stdout
+
+
+def _lines_of(lab: Lab, output: str, text: str) -> list[str]:
+    """Return the lines with a text that name a virtual cluster of this story."""
+    return [each for each in output.splitlines() if lab.id in each and text in each]
 
 
 def _one_after_another(log: AuditLog, is_of: re.Pattern[str], lab: Lab) -> list[str]:
