@@ -1,12 +1,14 @@
 """A client that sends what an agent sent, and does nothing else: what servers and wire cost.
 
 An agent's writes are read from the audit logs, and copied: under names of its own, with what the
-objects hold afterwards. A status is written by a merge patch, whatever the agent did.
+objects hold afterwards. A status is written by a merge patch, whatever the agent did; that of a
+Cluster once it has Karmada's finalizer, for which each agent must wait (docs/contract.md 2).
 """
 
 import asyncio
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +23,9 @@ from bench.measurements import LIST_BYTES, WRITERS, in_turns
 from bench.session import Session
 from bench.works import Object
 from e2e.lab.audit import Target
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig
+from karmada_vc_agent.model.vocabulary import CLUSTER_FINALIZER
 
 METHODS = {"update": "PATCH", "patch": "PATCH", "delete": "DELETE"}
 """Of what is no creation."""
@@ -178,10 +182,16 @@ async def run(task: Task) -> BareRun:
         )
         for name, each in credentials.items()
     }
+    accepted = Accepted()
+    follows = any(accepted.concerns(one) for wave in task.waves for chain in wave for one in chain)
     used_s, begin = time.process_time(), time.monotonic()
     try:
-        for wave in task.waves:
-            await in_turns((_send_chain(sessions, chain) for chain in wave), WRITERS)
+        async with asyncio.TaskGroup() as group:
+            following = [group.create_task(accepted.follow(sessions["hub"]))] if follows else []
+            for wave in task.waves:
+                await in_turns((_send_chain(sessions, chain, accepted) for chain in wave), WRITERS)
+            for each in following:
+                each.cancel()
     finally:
         for session in sessions.values():
             await session.close()
@@ -189,8 +199,41 @@ async def run(task: Task) -> BareRun:
     return BareRun(requests, time.monotonic() - begin, time.process_time() - used_s)
 
 
-async def _send_chain(sessions: dict[str, aiohttp.ClientSession], chain: Chain) -> None:
+class Accepted:
+    """The Clusters that have Karmada's finalizer."""
+
+    def __init__(self) -> None:
+        self._by_path: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+    def concerns(self, request: Request) -> bool:
+        """Return whether it is the status of a Cluster."""
+        return request.path.startswith(f"{CLUSTERS_PATH}/") and request.path.endswith("/status")
+
+    async def follow(self, hub: aiohttp.ClientSession) -> None:
+        """Watch all Clusters, until it is cancelled. Raises RuntimeError where the watch ends."""
+        form = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+        async with hub.get(
+            f"{CLUSTERS_PATH}?watch=true&resourceVersion=0",
+            headers={"Accept": form},
+            timeout=aiohttp.ClientTimeout(total=None),
+        ) as answer:
+            async for line in answer.content:
+                metadata = orjson.loads(line)["object"]["metadata"]
+                if CLUSTER_FINALIZER in metadata.get("finalizers", ()):
+                    self._by_path[f"{CLUSTERS_PATH}/{metadata['name']}/status"].set()
+        raise RuntimeError("the watch of Clusters ended")
+
+    async def wait(self, request: Request) -> None:
+        """Return once the Cluster of a status has it."""
+        if self.concerns(request):
+            await self._by_path[request.path].wait()
+
+
+async def _send_chain(
+    sessions: dict[str, aiohttp.ClientSession], chain: Chain, accepted: Accepted
+) -> None:
     for one in chain:
+        await accepted.wait(one)
         headers = {"Content-Type": MERGE if one.method == "PATCH" else "application/json"}
         session = sessions[one.server]
         async with session.request(

@@ -29,15 +29,17 @@ class Runs:
     is_quick: bool
     repetitions: int
     keep: bool
+    karmada_qps: int
 
     def on_lone_host(self, measure: Measure, groups: int, each: int = 1) -> None:
         """Measure on control planes that run for this only. groups: of nodes; each: of a group."""
-        with lone_host(groups, keep=self.keep, each=each) as lab:
+        with lone_host(groups, keep=self.keep, each=each, qps=self.karmada_qps) as lab:
             asyncio.run(ending(self._measure(lab, measure)))
 
     async def _measure(self, lab: Lab, measure: Measure) -> None:
         async with open_session(lab) as session:
-            self.record.machine = self.record.machine or await describe(session)
+            qps = {"requests a second of Karmada's controllers": str(self.karmada_qps or 40)}
+            self.record.machine = self.record.machine or await describe(session) | qps
             await measure(session, self.record)
 
 
@@ -52,10 +54,16 @@ def bench_command(
     def decorate(measure_all: Callable[..., None]) -> click.Command:
         @functools.wraps(measure_all)
         def run(
-            *, quick: bool, repetitions: int, keep: bool, output: Path | None, **own: object
+            *,
+            quick: bool,
+            repetitions: int,
+            keep: bool,
+            karmada_qps: int,
+            output: Path | None,
+            **own: object,
         ) -> None:
             result = Record(name, axis, goals or {})
-            measure_all(Runs(result, quick, 1 if quick else repetitions, keep), **own)
+            measure_all(Runs(result, quick, 1 if quick else repetitions, keep, karmada_qps), **own)
             result.finish(output, is_quick=quick)
 
         return click.command(name, context_settings=HELP)(_with_shared_options(run))
@@ -68,6 +76,12 @@ def _with_shared_options(run: Callable[..., None]) -> Callable[..., None]:
         QUICK,
         click.option("--repetitions", default=3, show_default=True, type=click.IntRange(1, 20)),
         KEEP,
+        click.option(
+            "--karmada-qps",
+            default=0,
+            type=click.IntRange(0),
+            help="Requests a second of each of Karmada's controllers; 0: their default, 40.",
+        ),
         click.option(
             "--output",
             type=click.Path(path_type=Path),

@@ -135,23 +135,26 @@ def node_groups(prefix: str, count: int) -> dict[str, str]:
     return {f"{prefix}-{number}": str(number) for number in range(1, count + 1)}
 
 
-def lone_host(groups: int, *, keep: bool, each: int = 1) -> AbstractContextManager[Lab]:
+def lone_host(
+    groups: int, *, keep: bool, each: int = 1, qps: int = 0
+) -> AbstractContextManager[Lab]:
     """Run a hub and one host that keep audit logs; see control_planes()."""
-    return control_planes(groups, keep=keep, hosts=1, each=each, audit=True)
+    return control_planes(groups, keep=keep, hosts=1, each=each, audit=True, qps=qps)
 
 
 @contextmanager
 def control_planes(
-    groups: int, *, keep: bool, hosts: int = 2, each: int = 1, audit: bool = False
+    groups: int, *, keep: bool, hosts: int = 2, each: int = 1, audit: bool = False, qps: int = 0
 ) -> Iterator[Lab]:
     """Run a hub and hosts for the time of a block; keep leaves them up.
 
-    each: nodes of a group. audit: whether API servers log what is written.
+    each: nodes of a group. audit: whether API servers log what is written. qps: of Karmada's
+    controllers, 0 = their default.
     """
     directory = Path(tempfile.mkdtemp(prefix="karmada-vc-agent-bench-"))
     labels = [f"{POOL_LABEL}=all", f"{GROUP_LABEL}={','.join(map(str, range(1, groups + 1)))}"]
     nodes = [part for label in labels for part in ("--label", label)]
-    count, flags = str(groups * each), ("--audit",) if audit else ()
+    count, flags = str(groups * each), ["--karmada-qps", str(qps), *(["--audit"] if audit else ())]
     try:
         _run("up", str(directory), "--hosts", str(hosts), "--nodes", count, *nodes, *flags)
         for number in range(2, hosts + 1):

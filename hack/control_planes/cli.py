@@ -95,6 +95,12 @@ def build(*, datastore: str, kubernetes: str, hub_kubernetes: str, karmada: str)
     help="Run what reaches member clusters, too: karmada-search, karmada-metrics-adapter, and "
     "apiserver-network-proxy with an agent for each host.",
 )
+@click.option(
+    "--karmada-qps",
+    default=0,
+    type=click.IntRange(0),
+    help="Requests a second of each of Karmada's controllers, in place of their default of 40.",
+)
 @click.option("--audit", is_flag=True, help="Write DIR/logs/NAME-audit.log: who wrote what.")
 @DATASTORE
 @KUBERNETES
@@ -115,6 +121,7 @@ def up(
     memory: str,
     pods: int,
     access: bool,
+    karmada_qps: int,
     audit: bool,
     datastore: str,
     kubernetes: str,
@@ -130,7 +137,7 @@ def up(
     """
     batch = nodes.NodeBatch(count, labels, nodes.NodeSize(cpu, memory, pods))
     versions = tools.Versions(kubernetes, hub_kubernetes, karmada)
-    shape = Shape(hosts, batch, access, audit, versions, datastore)
+    shape = Shape(hosts, batch, access, audit, versions, datastore, karmada_qps)
     lifecycle.up(Directory(directory.absolute()), shape, programs)
 
 

@@ -30,6 +30,7 @@ class Shape:
     audit: bool = False
     versions: Versions = field(default_factory=Versions)
     datastore: str = ETCD
+    karmada_qps: int = 0
 
     def __str__(self) -> str:
         size, nodes = self.nodes.size, self.nodes
@@ -39,6 +40,7 @@ class Shape:
             f" --cpu {size.cpu} --memory {size.memory} --pods {size.pods}"
             f"{' --access' if self.access else ''}{' --audit' if self.audit else ''}"
             f"{self.versions}{'' if self.datastore == ETCD else f' --datastore {self.datastore}'}"
+            f"{f' --karmada-qps {self.karmada_qps}' if self.karmada_qps else ''}"
         )
 
 

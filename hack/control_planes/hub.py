@@ -31,8 +31,11 @@ CRD_LIST = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 PARALLEL_REQUESTS = 4
 
 
-def components(pki: ClusterPki, etcd_port: int) -> dict[str, Component]:
-    """Describe everything that runs for the hub, by name."""
+def components(pki: ClusterPki, etcd_port: int, qps: int = 0) -> dict[str, Component]:
+    """Describe everything that runs for the hub, by name.
+
+    qps: requests a second of each of Karmada's controllers; 0 = their default, 40.
+    """
     all_of_them = (
         component.api_server(
             NAME,
@@ -44,8 +47,8 @@ def components(pki: ClusterPki, etcd_port: int) -> dict[str, Component]:
         component.controller_manager(NAME, pki, CONTROLLERS),
         aggregated_api_server(pki, etcd_port),
         webhook(pki),
-        controller(pki, CONTROLLER_MANAGER),
-        controller(pki, SCHEDULER),
+        controller(pki, CONTROLLER_MANAGER, qps),
+        controller(pki, SCHEDULER, qps),
     )
     return {one.name: one for one in all_of_them}
 
@@ -84,7 +87,8 @@ def webhook(pki: ClusterPki) -> Component:
     )
 
 
-def controller(pki: ClusterPki, name: str) -> Component:
+def controller(pki: ClusterPki, name: str, qps: int) -> Component:
+    limits = (f"--kube-api-qps={qps}", f"--kube-api-burst={qps}") if qps else ()
     return Component(
         name,
         name,
@@ -92,6 +96,7 @@ def controller(pki: ClusterPki, name: str) -> Component:
             f"--kubeconfig={component.component_kubeconfig(pki, name)}",
             "--metrics-bind-address=0",
             f"--health-probe-bind-address={LOOPBACK}:{PORT}",
+            *limits,
         ),
         f"{PLAIN_HEALTH}/healthz",
     )
@@ -103,14 +108,15 @@ async def start(
     etcd_port: int,
     karmada: tools.ToolModule,
     reached_hosts: int = 0,
+    qps: int = 0,
     installer: str = installers.INIT,
 ) -> None:
     """Start the hub and return once everything that makes it Karmada answers.
 
     reached_hosts: number of hosts for what reaches member clusters (access.py); 0 = none of it.
-    installer: whose objects it has (installers.py).
+    qps: see components(). installer: whose objects it has (installers.py).
     """
-    parts = components(cluster.pki, etcd_port)
+    parts = components(cluster.pki, etcd_port, qps)
     reaching = access.components(cluster.pki, etcd_port) if reached_hosts else {}
     async with asyncio.TaskGroup() as group:
         source = group.create_task(asyncio.to_thread(tools.source_of, karmada))

@@ -135,7 +135,9 @@ async def _start(directory: Directory, programs: dict[str, Path], shape: Shape) 
         async with asyncio.TaskGroup() as group:
             made = create_cluster(hub.NAME, directory, audited=shape.audit)
             karmada = shape.versions.karmada_module
-            group.create_task(hub.start(made, launcher, etcd_port, karmada, reached))
+            group.create_task(
+                hub.start(made, launcher, etcd_port, karmada, reached, shape.karmada_qps)
+            )
             for number in range(1, shape.hosts + 1):
                 name = host.host_name(number)
                 cluster = create_cluster(name, directory, audited=shape.audit)

@@ -1,5 +1,6 @@
 """The bare client keeps the order of waves and chains, and stops at the first refusal."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,6 +12,8 @@ from aiohttp.test_utils import TestServer
 
 from bench import bare_client
 from bench.bare_client import Chain, Request
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
+from karmada_vc_agent.model.vocabulary import CLUSTER_FINALIZER
 
 
 class Server:
@@ -19,11 +22,27 @@ class Server:
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, str, str]] = []
         self.url = ""
+        self.has_written = asyncio.Event()
 
-    async def answer(self, request: web.Request) -> web.Response:
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        if "watch" in request.query:
+            return await self.watched(request)
         agent, form = request.headers["User-Agent"], request.content_type
         self.seen.append((request.method, request.path, agent, form))
+        self.has_written.set()
         return web.json_response({}, status=409 if request.path.endswith("refused") else 200)
+
+    async def watched(self, request: web.Request) -> web.StreamResponse:
+        """Report Cluster a without the finalizer, and with it once b was written."""
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for finalizers in ([], [CLUSTER_FINALIZER]):
+            metadata = {"name": "a", "finalizers": finalizers}
+            event = {"type": "MODIFIED", "object": {"metadata": metadata}}
+            await response.write(json.dumps(event).encode() + b"\n")
+            await self.has_written.wait()
+        await asyncio.Event().wait()
+        return response
 
 
 @pytest.fixture
@@ -67,7 +86,14 @@ async def test_waves_and_chains_are_in_order(server: Server, tmp_path: Path) -> 
     assert {agent for _, _, agent, _ in server.seen} == {"bench-bare-client"}
 
 
+async def test_status_of_a_cluster_waits_for_the_finalizer(server: Server, tmp_path: Path) -> None:
+    status = request("PATCH", f"{CLUSTERS_PATH}/a/status")
+    other = request("PATCH", f"{CLUSTERS_PATH}/b")
+    await sent(server, tmp_path, [[[status], [other]]])
+    assert [path for _, path, _, _ in server.seen] == [other.path, status.path]
+
+
 async def test_refusal_ends_it(server: Server, tmp_path: Path) -> None:
     with pytest.raises(ExceptionGroup) as raised:
         await sent(server, tmp_path, [[[request("POST", "/refused")]]])
-    assert "POST /refused: 409" in str(raised.value.exceptions[0])
+    assert raised.group_contains(RuntimeError, match="POST /refused: 409")
