@@ -15,7 +15,7 @@ from bench.bare_client import Chain, Request
 from bench.command import Runs, bench_command, main
 from bench.lab import node_groups
 from bench.measurements import idle_cpu_percent, make_pods, memory, subjects, wait_quiet
-from bench.process import AgentProcess
+from bench.process import AgentProcess, cpu_s, rss_kb
 from bench.record import BARE, OURS, THEIRS, Goal, Record
 from bench.session import Session, say
 from bench.watcher import Milestone
@@ -26,7 +26,14 @@ IDLE_S = 30.0
 READY = "nothing -> all Ready, s"
 RSS = "idle RSS, MB"
 IDLE = "idle CPU, % of a core"
-GOALS = {READY: Goal(1.5, BARE), RSS: Goal(200, at=1000), IDLE: Goal(10, at=1000)}
+HUB = (
+    "etcd",
+    "hub-kube-apiserver",
+    "karmada-aggregated-apiserver",
+    "karmada-controller-manager",
+)
+"""What of a hub grows with Clusters; etcd serves the host, too."""
+GOALS = {READY: Goal(1.5, BARE, at=1000), RSS: Goal(200, at=1000), IDLE: Goal(10, at=1000)}
 
 
 async def measure(
@@ -46,13 +53,13 @@ async def measure(
         await session.bench.wait_ready(clusters, agent, START_S)
         seconds, cpu_s, sent = agent.age_s(), agent.cpu_s(), session.requests.news(audit.OURS)
         _add_ready(result, OURS, count, seconds, cpu_s, sent)
-        await _at_rest(agent, result, OURS, count)
+        await _at_rest(session, agent, result, OURS, count)
         if works_each:
             await _works(session, agent, result, list(clusters), works_each)
     await _bare(session, sent, result, count)
     with session.lab.karmada_agent("theirs") as agent:
         await session.bench.wait_ready(["theirs"], agent)
-        await _at_rest(agent, result, THEIRS, count)
+        await _at_rest(session, agent, result, THEIRS, count)
 
 
 def _add_ready(
@@ -66,11 +73,19 @@ def _add_ready(
     say(f"{who}: {count} Ready after {seconds:.1f} s; writes: {dict(audit.kinds(sent))}")
 
 
-async def _at_rest(agent: AgentProcess, result: Record, who: str, count: int) -> None:
+async def _at_rest(
+    session: Session, agent: AgentProcess, result: Record, who: str, count: int
+) -> None:
     held = await memory(agent)
     result.add(RSS, held.rss_kb / 1024, who, count)
+    hub = {name: session.lab.pid_of(name) for name in HUB if who == OURS}
+    used_s = {name: cpu_s(pid) for name, pid in hub.items()}
     result.add(IDLE, await idle_cpu_percent(agent, IDLE_S), who, count)
     result.add("peak RSS, MB", agent.peak_rss_kb() / 1024, who, count)
+    for name, pid in hub.items():
+        share = (cpu_s(pid) - used_s[name]) / IDLE_S * 100
+        result.add(f"hub at rest: {name}, CPU, % of a core", share, at=count)
+        result.add(f"hub at rest: {name}, RSS, MB", rss_kb(pid) / 1024, at=count)
 
 
 async def _works(

@@ -1,5 +1,6 @@
 """One hub and two hosts with the same nodes, and the command lines of both agents."""
 
+import json
 import os
 import shutil
 import socket
@@ -43,6 +44,11 @@ class Lab:
     def kubeconfig(self, name: str) -> Path:
         """Return the kubeconfig of hub, host or host2."""
         return self.directory / f"{name}.kubeconfig"
+
+    def pid_of(self, component: str) -> int:
+        """Return the process id of a part of the control planes."""
+        process = json.loads((self.directory / "processes" / f"{component}.json").read_text())
+        return int(process["pid"])
 
     def karmada_agent(
         self, cluster: str, *flags: str, hub: Path | None = None, host: Path | None = None

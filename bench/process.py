@@ -61,7 +61,7 @@ class AgentProcess:
     def memory(self) -> Memory:
         """Return what is held now."""
         pids = self._pids()
-        rss = sum(_field(Path(f"/proc/{pid}/status"), "VmRSS") for pid in pids)
+        rss = sum(map(rss_kb, pids))
         pss = sum(map(pss_kb, pids))
         return Memory(rss, pss)
 
@@ -99,6 +99,11 @@ def cpu_s(pid: int) -> float:
 def pss_kb(pid: int) -> int:
     """Return what a process holds; shared pages by share."""
     return _field(Path(f"/proc/{pid}/smaps_rollup"), "Pss")
+
+
+def rss_kb(pid: int) -> int:
+    """Return what a process holds."""
+    return _field(Path(f"/proc/{pid}/status"), "VmRSS")
 
 
 @contextmanager
