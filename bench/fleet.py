@@ -56,6 +56,7 @@ async def measure(
         await _at_rest(session, agent, result, OURS, count)
         if works_each:
             await _works(session, agent, result, list(clusters), works_each)
+            await session.bench.end_namespace()
     await _bare(session, sent, result, count)
     with session.lab.karmada_agent("theirs") as agent:
         await session.bench.wait_ready(["theirs"], agent)

@@ -74,6 +74,12 @@ class Bench:
         await self._hub.create("/api/v1/namespaces", namespace)
         await self.wait_namespace(clusters)
 
+    async def end_namespace(self) -> None:
+        """Have Karmada bring the namespace to no further Cluster."""
+        labels = {"namespace.karmada.io/skip-auto-propagation": "true"}
+        path = f"/api/v1/namespaces/{works.NAMESPACE}"
+        await self._hub.merge_patch(path, {"metadata": {"labels": labels}})
+
     async def wait_namespace(self, clusters: Iterable[str]) -> None:
         """Wait until the namespace is on the hosts of these clusters."""
         for cluster in clusters:
