@@ -171,12 +171,18 @@ _buffers = threading.local()
 
 
 class _SharedBuffer(SSLProtocol):
-    """Has the read buffer of its thread: a loop receives into it, and at once takes all of it."""
+    """Has the read buffer of its thread: a loop receives into it, and at once takes all of it.
+
+    What is not read yet, or not sent yet, is as much; of asyncio itself 256 and 512 KiB.
+    """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         vars(self)["max_size"] = 0  # no buffer of its own
         super().__init__(*args, **options)
         del vars(self)["max_size"]
+        self._set_write_buffer_limits(self.max_size)
+        # A part of a record, 16 KiB, stays unread until the rest arrives: the low limit is above it.
+        self._set_read_buffer_limits(self.max_size, self.max_size * 3 // 4)
         if len(getattr(_buffers, "view", b"")) != self.max_size:
             _buffers.view = memoryview(bytearray(self.max_size))
         self._ssl_buffer, self._ssl_buffer_view = _buffers.view.obj, _buffers.view

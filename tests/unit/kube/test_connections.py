@@ -6,14 +6,16 @@ import ssl
 import tracemalloc
 from asyncio import sslproto
 from asyncio.sslproto import SSLProtocol
+from contextlib import suppress
 
 import pytest
 
 from karmada_vc_agent.kube.new_keys import serving_context
-from karmada_vc_agent.kube.transport import limit_tls_buffers
+from karmada_vc_agent.kube.transport import TLS_BUFFER_BYTES, limit_tls_buffers
 
 CONNECTIONS = 20
 CONNECTION_BYTES = 16 * 1024
+RECORD_BYTES = 16 * 1024
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +49,34 @@ async def test_tls_connection_takes_little_memory() -> None:
         await writer.wait_closed()
     server.close()
     assert taken / (2 * CONNECTIONS) < CONNECTION_BYTES
+
+
+async def test_what_is_not_read_or_not_sent_yet_is_bounded() -> None:
+    """A server sends to a client that does not read: both hold little of it, and lose none."""
+    accepted: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
+
+    async def send(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted.put_nowait(writer)
+        with suppress(ConnectionError):
+            while True:
+                writer.write(b"x" * RECORD_BYTES)
+                await writer.drain()
+
+    async with await asyncio.start_server(send, "127.0.0.1", 0, ssl=serving_context()) as server:
+        port, trusting = server.sockets[0].getsockname()[1], trusting_context()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting, limit=1024)
+        sender = (await accepted.get()).transport
+        theirs, ours = (each._ssl_protocol for each in (sender, writer.transport))  # type: ignore[attr-defined]
+        while not (theirs._app_writing_paused and ours._ssl_reading_paused):
+            await asyncio.sleep(0.01)
+        assert ours._get_read_buffer_size() <= 2 * TLS_BUFFER_BYTES
+        assert theirs._get_write_buffer_size() <= TLS_BUFFER_BYTES + 2 * RECORD_BYTES
+        for size in range(1, 2 * TLS_BUFFER_BYTES, 997):
+            assert await reader.readexactly(size) == b"x" * size
+        sender.abort()
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
 
 
 async def test_connections_that_share_a_buffer_receive_what_was_sent_to_them() -> None:

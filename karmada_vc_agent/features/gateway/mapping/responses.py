@@ -247,7 +247,7 @@ class JoinedPages:
         self._token = token
         self._answer: Object = {}
         self._entries: list[Object] = []
-        self._given = 0
+        self.given = 0
         self._sealed = ""
         self._page_max = PAGE_ENTRIES
         self._page = min(limit or PAGE_ENTRIES, PAGE_ENTRIES)
@@ -265,7 +265,7 @@ class JoinedPages:
     def taken(self) -> list[Object]:
         """Return what was taken since the last call."""
         entries, self._entries = self._entries, []
-        self._given += len(entries)
+        self.given += len(entries)
         return entries
 
     def smaller(self) -> str | None:
@@ -290,7 +290,7 @@ class JoinedPages:
         there = decoded.get(field) or []
         self._response.filter(decoded, ObjectReader(view, self._response.info))
         entries = decoded.get(field) or []
-        missing = None if self._limit is None else self._limit - self._given - len(self._entries)
+        missing = None if self._limit is None else self._limit - self.given - len(self._entries)
         # A host that sends more than was requested would send the same again.
         if missing is not None and len(entries) > missing and len(there) <= self._page:
             last = entries[missing - 1]

@@ -26,7 +26,7 @@ from karmada_vc_agent.features.gateway.mapping.responses import (
     JoinedPages,
 )
 from karmada_vc_agent.features.gateway.server.connections import Exchange
-from karmada_vc_agent.features.gateway.server.fairness import Reservation, TimeSlice
+from karmada_vc_agent.features.gateway.server.fairness import Reservation, TimeSlice, held_bytes
 from karmada_vc_agent.features.gateway.server.host_requests import (
     BODY_BYTES,
     TOO_LARGE,
@@ -43,9 +43,9 @@ LARGE_LINE_BYTES = 32 * 1024
 """A larger event of a watch needs memory from here on until its client read it."""
 PART_BYTES = 256 * 1024
 PAGE_BYTES = 8 * 2**20
-"""A larger page is read again with fewer entries."""
-LINE_BYTES = 16 * 2**20
-"""The largest event of a watch."""
+"""A larger page is read again with fewer entries; a larger event of a watch ends it."""
+DECODED_BYTES = 96 * 2**20
+"""As PAGE_BYTES, in held_bytes(); those of one object that etcd stores are less."""
 _PLAIN = frozenset(chr(code) for code in range(32, 127)) - {'"', "\\"}
 _WARNING_LENGTH = 256
 READS = 4
@@ -112,6 +112,8 @@ class MappedAnswer:
 
     async def _read(self, answer: HostAnswer) -> bytes:
         content = await answer.read(BODY_BYTES, self.reserve)
+        if held_bytes(content) > DECODED_BYTES:
+            raise RefusalError(500, "the answer is too large", counted=TOO_LARGE)
         self.holds(len(content))
         await self.time_slice.begin()
         return content
@@ -218,8 +220,12 @@ class MappedAnswer:
         mapped = await self._map(obj)
         if mapped is None:
             raise self._forward.response.not_found()
-        headers = self._headers(answer, is_mapped=True)
-        await self._exchange.answer(answer.status, headers, self.encoded(mapped))
+        headers, body = self._headers(answer, is_mapped=True), self.encoded(mapped)
+        del content, obj, mapped  # up to thirty times the body, and the client may read slowly
+        headers.append(("Content-Length", str(len(body))))
+        await self._exchange.begin(answer.status, headers)
+        await self._give(body)
+        await self._exchange.end()
 
     async def _send_parts(
         self, headers: list[tuple[str, str]], parts: AsyncIterator[bytes]
@@ -231,6 +237,7 @@ class MappedAnswer:
             await self._give(first)
             async for part in parts:
                 await self._give(part)
+                del part  # the next one is made first
         except ValueError as error:
             raise _unreadable() from error
         await self._exchange.end()
@@ -243,12 +250,10 @@ class MappedAnswer:
     async def _joined(self, pages: JoinedPages, sent: Sent, query: str) -> AsyncIterator[bytes]:
         """Yield the JSON of a list, page by page; one with a limit ends after some of them."""
         until = time.monotonic() + PAGES_MAX_S
-        following, comma = await self._take(pages, sent, query), b""
+        following = await self._take(pages, sent, query)
         yield b'{"%b":[' % pages.field.encode()
         for number in count(1):
-            if entries := pages.taken():
-                yield comma + self.encoded(entries)[1:-1]
-                comma = b","
+            yield self._taken(pages)
             is_enough = number == PAGES_MAX or time.monotonic() > until
             if following is None or (is_enough and not pages.is_whole):
                 break
@@ -259,6 +264,12 @@ class MappedAnswer:
                     raise RefusalError(500, "a page of the list cannot be read") from error
                 break  # what there is so far says where to go on
         yield self._closed(pages.head())
+
+    def _taken(self, pages: JoinedPages) -> bytes:
+        """Return the JSON of the taken entries, of which nothing else is held then."""
+        comma = b"," if pages.given else b""
+        entries = pages.taken()
+        return comma + memoryview(self.encoded(entries))[1:-1] if entries else b""
 
     async def _take(self, pages: JoinedPages, sent: Sent, query: str) -> str | None:
         """Take one page; return the query of the next one. Raises _PageFailedError."""
@@ -274,6 +285,9 @@ class MappedAnswer:
             if fewer is None:
                 raise
             return await self._take(pages, sent, fewer)
+        if held_bytes(content) > DECODED_BYTES and (fewer := pages.smaller()) is not None:
+            del content
+            return await self._take(pages, sent, fewer)
         self.holds(len(content))
         await self.time_slice.begin()
         page = await self.decoded(self.decoder.answer, content)
@@ -285,44 +299,45 @@ class MappedAnswer:
         await self._exchange.begin(answer.status, headers, is_long=True)
         rest, parts = b"", answer.parts()
         async for part in parts:
-            rest = await self._send_lines(rest + part)
+            rest = await self._send_lines([rest, part])
             if len(rest) > LARGE_LINE_BYTES:
                 rest = await self._send_large_line(rest, parts)
         await self._exchange.end()
 
-    async def _send_lines(self, content: bytes) -> bytes:
-        """Send the received events; return the beginning of the next one."""
+    async def _send_lines(self, received: list[bytes]) -> bytes:
+        """Send the received events, and empty it; return the beginning of the next event."""
         time_slice, mapped = self.time_slice, bytearray()
         await time_slice.begin()
-        *lines, rest = content.split(b"\n")
-        for line in lines:
-            mapped += await self._mapped_line(line)
+        lines = b"".join(received).split(b"\n")[::-1]
+        received.clear()
+        while len(lines) > 1:
+            mapped += await self._mapped_line(lines.pop())
             if time_slice.is_over:
                 await self._flush(mapped)
                 await time_slice.rest()
         await self._flush(mapped)
-        return rest
+        return lines[0]
 
     async def _send_large_line(self, begun: bytes, parts: AsyncIterator[bytes]) -> bytes:
         """Send a large event once there is memory; return the beginning of the next one."""
         async with self._on_large_event() as place:
-            self._place, line = place, bytearray(begun)
+            self._place, received = place, [begun]
             try:
                 async for part in parts:
-                    line += part
-                    place.size = len(line)
-                    if len(line) > LINE_BYTES:
+                    received.append(part)
+                    place.size += len(part)
+                    if place.size > PAGE_BYTES:
                         raise _unreadable()
                     if b"\n" in part:
                         break
-                return await self._send_lines(bytes(line))
+                return await self._send_lines(received)
             finally:
                 self._place = None
 
     async def _flush(self, mapped: bytearray) -> None:
-        if mapped:
-            await self._give(bytes(mapped))
+        if content := bytes(mapped):
             mapped.clear()
+            await self._give(content)
 
     async def _mapped_line(self, line: bytes) -> bytes:
         if not line.strip():

@@ -36,9 +36,12 @@ class MessageStream:
         role: type[h11.CLIENT] | type[h11.SERVER],
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
+        limit: int = STREAM_BYTES,
     ) -> None:
+        """limit: of the reader."""
         self.reader = reader
         self.writer = writer
+        self._at_once = min(limit, READ_BYTES)
         self.state = h11.Connection(role, max_incomplete_event_size=HEAD_BYTES)
 
     async def next_event(self) -> _Next:
@@ -51,7 +54,7 @@ class MessageStream:
 
     async def read(self) -> bytes:
         """Return what the other side sent, b"" at its end."""
-        return await self.reader.read(READ_BYTES)
+        return await self.reader.read(self._at_once)
 
     def write(self, event: h11.Event) -> None:
         """Write without waiting: for heads, and what is small."""
@@ -75,7 +78,8 @@ class MessageStream:
                 chunks.append(event.data)
                 event = self.state.next_event() if is_joined else h11.NEED_DATA
             if chunks:
-                yield b"".join(chunks)
+                chunks = [b"".join(chunks)]
+                yield chunks.pop()
             if isinstance(event, h11.EndOfMessage):
                 return
             if event is not h11.NEED_DATA:

@@ -43,7 +43,7 @@ KEPT = 4
 """Connections that are kept open for a virtual cluster; more are opened while it needs them."""
 LONG_STREAM_BYTES = 32 * 1024
 """As STREAM_BYTES, of watches: there are many, and their clients may not read."""
-BODY_BYTES = 32 * 2**20
+BODY_BYTES = 16 * 2**20
 """The largest answer that is read as a whole."""
 _REPEATED = frozenset({"GET", "HEAD"})
 
@@ -195,7 +195,7 @@ class HostRequests:
             _log.debug("Cannot connect to the host", extra={"reason": str(error)})
             raise _unreachable() from error
         keep_alive(writer.get_extra_info("socket"))
-        return MessageStream(h11.CLIENT, reader, writer)
+        return MessageStream(h11.CLIENT, reader, writer, limit)
 
     async def _exchange(self, request: HostRequest, stream: MessageStream) -> HostAnswer:
         is_patient = request.is_long or request.is_upgrade
