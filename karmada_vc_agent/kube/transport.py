@@ -180,9 +180,9 @@ class _SharedBuffer(SSLProtocol):
         vars(self)["max_size"] = 0  # no buffer of its own
         super().__init__(*args, **options)
         del vars(self)["max_size"]
-        self._set_write_buffer_limits(self.max_size)
-        # A part of a record, 16 KiB, stays unread until the rest arrives: the low limit is above it.
-        self._set_read_buffer_limits(self.max_size, self.max_size * 3 // 4)
+        self._set_write_buffer_limits(self.max_size)  # type: ignore[attr-defined]
+        # Up to 16 KiB stay unread until the rest of a record arrives: the low limit is above that.
+        self._set_read_buffer_limits(self.max_size, self.max_size * 3 // 4)  # type: ignore[attr-defined]
         if len(getattr(_buffers, "view", b"")) != self.max_size:
             _buffers.view = memoryview(bytearray(self.max_size))
         self._ssl_buffer, self._ssl_buffer_view = _buffers.view.obj, _buffers.view

@@ -67,7 +67,7 @@ async def test_what_is_not_read_or_not_sent_yet_is_bounded() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting, limit=1024)
         sender = (await accepted.get()).transport
         theirs, ours = (each._ssl_protocol for each in (sender, writer.transport))  # type: ignore[attr-defined]
-        while not (theirs._app_writing_paused and ours._ssl_reading_paused):
+        while not (theirs._app_writing_paused and ours._ssl_reading_paused):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         assert ours._get_read_buffer_size() <= 2 * TLS_BUFFER_BYTES
         assert theirs._get_write_buffer_size() <= TLS_BUFFER_BYTES + 2 * RECORD_BYTES

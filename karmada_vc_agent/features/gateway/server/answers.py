@@ -82,8 +82,8 @@ class MappedAnswer:
     """Sends one answer of the host on.
 
     read_namespace: reads one, and returns whether it exists. on_large: reserves memory for a large
-    answer; on_large_event: for one large event of a watch. decoder: decodes lists and events, and
-    encodes what they became.
+    answer; on_large_event: for one large event of a watch; on_watch: for all that is small of one.
+    decoder: decodes lists and events, and encodes what they became.
     """
 
     _exchange: Exchange
@@ -93,6 +93,7 @@ class MappedAnswer:
     time_slice: TimeSlice
     _on_large: TakePlace
     _on_large_event: EventPlace
+    _on_watch: EventPlace
     _place: Reservation | None = None
 
     def __post_init__(self) -> None:
@@ -298,10 +299,14 @@ class MappedAnswer:
         headers = self._headers(answer, is_mapped=True)
         await self._exchange.begin(answer.status, headers, is_long=True)
         rest, parts = b"", answer.parts()
-        async for part in parts:
-            rest = await self._send_lines([rest, part])
-            if len(rest) > LARGE_LINE_BYTES:
-                rest = await self._send_large_line(rest, parts)
+        async with self._on_watch() as small:
+            self._place = small
+            async for part in parts:
+                rest = await self._send_lines([rest, part])
+                if len(rest) > LARGE_LINE_BYTES:
+                    async with small.lent_if_slow():
+                        rest = await self._send_large_line(rest, parts)
+                    self._place = small
         await self._exchange.end()
 
     async def _send_lines(self, received: list[bytes]) -> bytes:
@@ -322,17 +327,14 @@ class MappedAnswer:
         """Send a large event once there is memory; return the beginning of the next one."""
         async with self._on_large_event() as place:
             self._place, received = place, [begun]
-            try:
-                async for part in parts:
-                    received.append(part)
-                    place.size += len(part)
-                    if place.size > PAGE_BYTES:
-                        raise _unreadable()
-                    if b"\n" in part:
-                        break
-                return await self._send_lines(received)
-            finally:
-                self._place = None
+            async for part in parts:
+                received.append(part)
+                place.size += len(part)
+                if place.size > PAGE_BYTES:
+                    raise _unreadable()
+                if b"\n" in part:
+                    break
+            return await self._send_lines(received)
 
     async def _flush(self, mapped: bytearray) -> None:
         if content := bytes(mapped):

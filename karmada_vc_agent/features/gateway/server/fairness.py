@@ -35,7 +35,7 @@ from karmada_vc_agent.kube.flows import (
 )
 
 SHORT_REQUESTS, LONG_REQUESTS = 200, 1000
-"""Requests of one virtual cluster at once; long: watches, logs that are followed, upgrades."""
+"""Requests at once; long: watches, logs that are followed, upgrades."""
 
 
 FILES_OF_REQUEST = 2
@@ -43,9 +43,9 @@ FILES_OF_REQUEST = 2
 
 
 class Limits:
-    """Counts the requests in progress. most_short, most_long: of each virtual cluster.
+    """Counts the requests in progress, which virtual clusters share. most_short, most_long: of all.
 
-    files: the limit of open files, which virtual clusters share. are_several: whether they do.
+    files: the limit of open files. are_several: whether there are several virtual clusters.
     """
 
     def __init__(
@@ -55,16 +55,21 @@ class Limits:
         files: int = MOST_FILES,
         are_several: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._most = {False: most_short, True: most_long}
-        left = files - RESERVED_FILES - ENDPOINTS * ENDPOINT_CONNECTIONS
-        self._slots = FairSlots(max(2, left // FILES_OF_REQUEST), are_several)
+        most = max(
+            2, (files - RESERVED_FILES - ENDPOINTS * ENDPOINT_CONNECTIONS) // FILES_OF_REQUEST
+        )
+        short = min(most_short, most // 2)
+        self._slots = {
+            False: FairSlots(short, are_several),
+            True: FairSlots(min(most_long, most - short), are_several),
+        }
         self._in_progress: Counter[tuple[str, bool]] = Counter()
 
     @contextmanager
     def slot(self, cluster: str, *, is_long: bool) -> Iterator[None]:
         """Have a place while a request is in progress. Raises RefusalError."""
         key = (cluster, is_long)
-        if self._in_progress[key] >= self._most[is_long] or not self._slots.try_take(cluster):
+        if not self._slots[is_long].try_take(cluster):
             what = "watches and other long requests" if is_long else "requests"
             counted = "too-many-long" if is_long else "too-many"
             raise RefusalError(429, f"too many {what} at once; try again", counted=counted)
@@ -72,7 +77,7 @@ class Limits:
         try:
             yield
         finally:
-            self._slots.give_back(cluster)
+            self._slots[is_long].give_back(cluster)
             self._in_progress[key] -= 1
             if not self._in_progress[key]:
                 del self._in_progress[key]
@@ -118,9 +123,8 @@ class Reservation:
 
     def extend(self) -> None:
         """Take note of progress: there is time for more."""
-        until = asyncio.get_running_loop().time() + self._budget.held_s
         if self._bound.when() is not None and not self._bound.expired():
-            self._bound.reschedule(until)
+            self._bound.reschedule(asyncio.get_running_loop().time() + self._budget.held_s)
 
     def end(self) -> None:
         """Have it end at once."""
@@ -156,7 +160,10 @@ class Reservation:
 
 
 class MemoryBudget:
-    """Lets large things in, one after the other. lent: places that are lent, the oldest first."""
+    """Lets large things in, one after the other. lent: places that are lent, the oldest first.
+
+    held_s: inf = for ever, unless what is lent holds too much.
+    """
 
     def __init__(
         self,
@@ -164,7 +171,7 @@ class MemoryBudget:
         wait_s: float = WAIT_S,
         held_s: float = HELD_S,
         slow_s: float = SLOW_S,
-        lent_bytes: int = LENT_BYTES,
+        lent_bytes: float = LENT_BYTES,
     ) -> None:
         self.wait_s = wait_s
         self.held_s = held_s
@@ -181,7 +188,7 @@ class MemoryBudget:
         await patient(own, self.wait_s)
         try:
             await patient(self.of_all, self.wait_s)
-            bound = asyncio.timeout(self.held_s)
+            bound = asyncio.timeout(None if math.isinf(self.held_s) else self.held_s)
             place = Reservation(self, bound)
             try:
                 async with bound:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
@@ -70,6 +71,8 @@ LONG_PLAN_BYTES, LONG_PLANS_AT_ONCE = 4 * 1024, 2
 """Requests that are mapped in a thread, and how many threads of all virtual clusters do that."""
 HELD_BYTES, HEAVY_BYTES = 64 * 2**20, 8 * 2**20
 """The largest body, as it is held once it is read; larger than this, one of all is mapped."""
+UNREAD = {"held_s": math.inf, "slow_s": 0.25, "lent_bytes": 32 * 2**20}
+"""Of watches whose clients do not read what is small, LARGE_BYTES each."""
 _CREATED = 201
 CLIENT_GONE = 499
 """What the log has as the code of a request whose client disconnected before its answer."""
@@ -108,6 +111,7 @@ class Gateway:
         meter.used = self._scheduler.time.used
         self._bodies, self._answers = MemoryBudget(BODIES_AT_ONCE), MemoryBudget()
         self._events = MemoryBudget()
+        self._watches = MemoryBudget(flows.MOST_FILES, **UNREAD)
         self._planning, self._heavy = MemoryBudget(LONG_PLANS_AT_ONCE), MemoryBudget(1)
         state.claims_changed.subscribe(self._claims_changed)
         state.unserved.subscribe(self._forget)
@@ -278,6 +282,7 @@ class Gateway:
             TimeSlice(partial(self._scheduler.wait, cluster)),
             partial(_take, large, self._answers, cluster),
             partial(self._events.reserved, cluster),
+            partial(self._watches.reserved, str(id(exchange))),
         )
 
     async def _forward_long(
