@@ -56,9 +56,9 @@ class GatewaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
     """Address of the gateway's /metrics, over TLS with its certificate, and only to tokens that the
     host authorizes ([metrics](metrics.md#who-may-read-them)); 0 disables it."""
     max_requests: Annotated[int, Range(1)] = 200
-    """Requests of one virtual cluster at once; further ones get 429."""
+    """Requests at once. One of several virtual clusters has as many as are free, then gets 429."""
     max_long_requests: Annotated[int, Range(1)] = 1000
-    """Watches, followed logs and upgrades of one virtual cluster at once."""
+    """Watches, followed logs and upgrades at once, shared in the same way."""
     audit: bool = True
     """Write a line of JSON to standard output for each request, without bodies."""
 

@@ -112,7 +112,7 @@ class FairSlots:
         self.free = total
         self._is_shared = is_shared
         self._of_own = of_own
-        self._held: Counter[Hashable] = Counter()
+        self.held: Counter[Hashable] = Counter()
         self._waiting: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
 
     @asynccontextmanager
@@ -131,18 +131,18 @@ class FairSlots:
         if not self._may_take(flow):
             return False
         self.free -= 1
-        self._held[flow] += 1
+        self.held[flow] += 1
         return True
 
     def give_back(self, flow: Hashable) -> None:
         self.free += 1
-        self._held[flow] -= 1
-        if not self._held[flow]:
-            del self._held[flow]
+        self.held[flow] -= 1
+        if not self.held[flow]:
+            del self.held[flow]
         self._admit()
 
     def _may_take(self, flow: Hashable) -> bool:
-        held = self._held[flow]
+        held = self.held[flow]
         if flow == OWN:
             return self.free > min(held, 1)
         return self.free > max(held if self._is_shared() else min(held, 1), self._of_own)

@@ -171,15 +171,13 @@ _buffers = threading.local()
 
 
 class _SharedBuffer(SSLProtocol):
-    """Has the read buffer of its thread: a loop receives into it, and at once takes all of it.
-
-    What is not read yet, or not sent yet, is as much; of asyncio itself 256 and 512 KiB.
-    """
+    """Has the read buffer of its thread: a loop receives into it, and at once takes all of it."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         vars(self)["max_size"] = 0  # no buffer of its own
         super().__init__(*args, **options)
         del vars(self)["max_size"]
+        # What is not sent, or not read, of each is as much; of asyncio itself 512 and 256 KiB.
         self._set_write_buffer_limits(self.max_size)  # type: ignore[attr-defined]
         # Up to 16 KiB stay unread until the rest of a record arrives: the low limit is above that.
         self._set_read_buffer_limits(self.max_size, self.max_size * 3 // 4)  # type: ignore[attr-defined]

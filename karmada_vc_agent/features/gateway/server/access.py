@@ -258,11 +258,7 @@ async def wait_until_set_up(
     ask: Ask, host_namespace: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> None:
     """Return once it is set up, or it takes too long, or the host does not answer."""
-    attributes = {
-        "verb": "impersonate",
-        "resource": "serviceaccounts",
-        "namespace": host_namespace,
-    }
+    attributes = {"verb": "impersonate", "resource": "serviceaccounts", "namespace": host_namespace}
     with suppress(KubeError, TimeoutError):
         async with asyncio.timeout(SET_UP_S):
             while True:

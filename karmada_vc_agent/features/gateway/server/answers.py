@@ -39,6 +39,8 @@ from karmada_vc_agent.model.objects import Object, dig
 _log = logging.getLogger(__name__)
 
 STATUS_BYTES = 2**20
+WATCH_BYTES = 448 * 1024
+"""What a watch holds whose client does not read; measured."""
 LARGE_LINE_BYTES = 32 * 1024
 """A larger event of a watch needs memory from here on until its client read it."""
 PART_BYTES = 256 * 1024
@@ -109,15 +111,7 @@ class MappedAnswer:
         elif kind is ResponseKind.WATCH:
             await self._send_watch(answer)
         else:
-            await self._send_whole(answer, await self._read(answer))  # which lets go of the content
-
-    async def _read(self, answer: HostAnswer) -> bytes:
-        content = await answer.read(BODY_BYTES, self.reserve)
-        if held_bytes(content) > DECODED_BYTES:
-            raise RefusalError(500, "the answer is too large", counted=TOO_LARGE)
-        self.holds(len(content))
-        await self.time_slice.begin()
-        return content
+            await self._send_whole(answer)
 
     def holds(self, size: int) -> None:
         """Take note of how much is held while the client reads, in bytes."""
@@ -150,11 +144,6 @@ class MappedAnswer:
             return self.decoder.encoded(mapped)
         except TooDeepError as error:
             raise RefusalError(500, str(error), counted="unreadable") from error
-
-    def _closed(self, head: Object) -> bytes:
-        """Return the JSON of a list behind its entries, which are sent first."""
-        text = self.encoded(head)
-        return b"]" + (b"," if len(text) > 2 else b"") + text[1:]
 
     async def _give(self, content: bytes) -> None:
         """Send a part, in small ones: what a client takes of it is progress."""
@@ -215,7 +204,12 @@ class MappedAnswer:
             await self.time_slice.rest()
         await self._exchange.end()
 
-    async def _send_whole(self, answer: HostAnswer, content: bytes) -> None:
+    async def _send_whole(self, answer: HostAnswer) -> None:
+        content = await answer.read(BODY_BYTES, self.reserve)
+        if held_bytes(content) > DECODED_BYTES:
+            raise RefusalError(500, "the answer is too large", counted=TOO_LARGE)
+        self.holds(len(content))
+        await self.time_slice.begin()
         is_list = self._forward.response.kind is ResponseKind.LIST
         obj = await self.decoded(self.decoder.answer if is_list else _decoded, content)
         mapped = await self._map(obj)
@@ -228,25 +222,20 @@ class MappedAnswer:
         await self._give(body)
         await self._exchange.end()
 
-    async def _send_parts(
-        self, headers: list[tuple[str, str]], parts: AsyncIterator[bytes]
-    ) -> None:
-        """Send a body in parts, of which the first one may fail."""
-        try:
-            first = await anext(parts)
-            await self._exchange.begin(200, headers)
-            await self._give(first)
-            async for part in parts:
-                await self._give(part)
-                del part  # the next one is made first
-        except ValueError as error:
-            raise _unreadable() from error
-        await self._exchange.end()
-
     async def send_pages(self, pages: JoinedPages, sent: Sent, query: str) -> None:
         """Send a list that is joined. Raises RefusalError, ClientGoneError."""
+        parts = self._joined(pages, sent, query)
         with suppress(_PageFailedError):  # the first one, which was sent as it is
-            await self._send_parts([("Content-Type", JSON)], self._joined(pages, sent, query))
+            try:
+                first = await anext(parts)
+                await self._exchange.begin(200, [("Content-Type", JSON)])
+                await self._give(first)
+                async for part in parts:
+                    await self._give(part)
+                    del part  # the next one is made first
+            except ValueError as error:
+                raise _unreadable() from error
+            await self._exchange.end()
 
     async def _joined(self, pages: JoinedPages, sent: Sent, query: str) -> AsyncIterator[bytes]:
         """Yield the JSON of a list, page by page; one with a limit ends after some of them."""
@@ -264,7 +253,8 @@ class MappedAnswer:
                 if pages.is_whole:
                     raise RefusalError(500, "a page of the list cannot be read") from error
                 break  # what there is so far says where to go on
-        yield self._closed(pages.head())
+        text = self.encoded(pages.head())
+        yield b"]" + (b"," if len(text) > 2 else b"") + text[1:]
 
     def _taken(self, pages: JoinedPages) -> bytes:
         """Return the JSON of the taken entries, of which nothing else is held then."""
@@ -300,7 +290,7 @@ class MappedAnswer:
         await self._exchange.begin(answer.status, headers, is_long=True)
         rest, parts = b"", answer.parts()
         async with self._on_watch() as small:
-            self._place = small
+            self._place, small.size = small, WATCH_BYTES
             async for part in parts:
                 rest = await self._send_lines([rest, part])
                 if len(rest) > LARGE_LINE_BYTES:

@@ -21,7 +21,7 @@ from karmada_vc_agent.telemetry.endpoints import Door, shake_hands
 
 READ_BYTES = 64 * 1024
 HEAD_BYTES = 64 * 1024
-STREAM_BYTES = 128 * 1024
+STREAM_BYTES = 64 * 1024
 """A StreamReader stops reading at twice this much (G-62)."""
 
 
@@ -36,12 +36,9 @@ class MessageStream:
         role: type[h11.CLIENT] | type[h11.SERVER],
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        limit: int = STREAM_BYTES,
     ) -> None:
-        """limit: of the reader."""
         self.reader = reader
         self.writer = writer
-        self._at_once = min(limit, READ_BYTES)
         self.state = h11.Connection(role, max_incomplete_event_size=HEAD_BYTES)
 
     async def next_event(self) -> _Next:
@@ -54,7 +51,7 @@ class MessageStream:
 
     async def read(self) -> bytes:
         """Return what the other side sent, b"" at its end."""
-        return await self.reader.read(self._at_once)
+        return await self.reader.read(READ_BYTES)
 
     def write(self, event: h11.Event) -> None:
         """Write without waiting: for heads, and what is small."""

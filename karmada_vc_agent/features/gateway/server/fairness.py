@@ -10,15 +10,8 @@ used more than its share waits while another one, that did not, has a request in
 import asyncio
 import math
 import time
-from collections import Counter, deque
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Hashable,
-    Iterable,
-    Iterator,
-)
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from weakref import WeakValueDictionary
@@ -38,10 +31,6 @@ SHORT_REQUESTS, LONG_REQUESTS = 200, 1000
 """Requests at once; long: watches, logs that are followed, upgrades."""
 
 
-FILES_OF_REQUEST = 2
-"""The connection of the client, and that to the host."""
-
-
 class Limits:
     """Counts the requests in progress, which virtual clusters share. most_short, most_long: of all.
 
@@ -55,40 +44,37 @@ class Limits:
         files: int = MOST_FILES,
         are_several: Callable[[], bool] = lambda: True,
     ) -> None:
-        most = max(
-            2, (files - RESERVED_FILES - ENDPOINTS * ENDPOINT_CONNECTIONS) // FILES_OF_REQUEST
-        )
+        left = files - RESERVED_FILES - ENDPOINTS * ENDPOINT_CONNECTIONS
+        most = max(2, left // 2)  # a connection of the client, and one to the host, each
         short = min(most_short, most // 2)
         self._slots = {
             False: FairSlots(short, are_several),
             True: FairSlots(min(most_long, most - short), are_several),
         }
-        self._in_progress: Counter[tuple[str, bool]] = Counter()
 
     @contextmanager
     def slot(self, cluster: str, *, is_long: bool) -> Iterator[None]:
         """Have a place while a request is in progress. Raises RefusalError."""
-        key = (cluster, is_long)
         if not self._slots[is_long].try_take(cluster):
             what = "watches and other long requests" if is_long else "requests"
             counted = "too-many-long" if is_long else "too-many"
             raise RefusalError(429, f"too many {what} at once; try again", counted=counted)
-        self._in_progress[key] += 1
         try:
             yield
         finally:
             self._slots[is_long].give_back(cluster)
-            self._in_progress[key] -= 1
-            if not self._in_progress[key]:
-                del self._in_progress[key]
 
     def active(self) -> Iterator[str]:
         """Yield the virtual clusters that wait for an answer: watches wait for none."""
-        return (cluster for cluster, is_long in self._in_progress if not is_long)
+        return map(str, self._slots[False].held)
 
     def in_progress(self) -> dict[tuple[str, bool], int]:
         """Return (virtual cluster, whether long) -> requests now."""
-        return dict(self._in_progress)
+        return {
+            (str(cluster), is_long): count
+            for is_long, slots in self._slots.items()
+            for cluster, count in slots.held.items()
+        }
 
 
 LARGE_BYTES = 256 * 1024
@@ -171,7 +157,7 @@ class MemoryBudget:
         wait_s: float = WAIT_S,
         held_s: float = HELD_S,
         slow_s: float = SLOW_S,
-        lent_bytes: float = LENT_BYTES,
+        lent_bytes: int = LENT_BYTES,
     ) -> None:
         self.wait_s = wait_s
         self.held_s = held_s

@@ -6,11 +6,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    suppress,
-)
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
 from typing import Any
 
@@ -36,11 +32,7 @@ from karmada_vc_agent.features.gateway.server.access import (
     until_refused,
     wait_until_set_up,
 )
-from karmada_vc_agent.features.gateway.server.answers import (
-    EXPIRED,
-    MappedAnswer,
-    first_of,
-)
+from karmada_vc_agent.features.gateway.server.answers import EXPIRED, MappedAnswer, first_of
 from karmada_vc_agent.features.gateway.server.connections import ClientGoneError, Exchange, Head
 from karmada_vc_agent.features.gateway.server.fairness import (
     SHORT_REQUESTS,
@@ -71,8 +63,8 @@ LONG_PLAN_BYTES, LONG_PLANS_AT_ONCE = 4 * 1024, 2
 """Requests that are mapped in a thread, and how many threads of all virtual clusters do that."""
 HELD_BYTES, HEAVY_BYTES = 64 * 2**20, 8 * 2**20
 """The largest body, as it is held once it is read; larger than this, one of all is mapped."""
-UNREAD = {"held_s": math.inf, "slow_s": 0.25, "lent_bytes": 32 * 2**20}
-"""Of watches whose clients do not read what is small, LARGE_BYTES each."""
+UNREAD_S = 0.25
+"""After this time a watch whose client does not read counts among those that lent their places."""
 _CREATED = 201
 CLIENT_GONE = 499
 """What the log has as the code of a request whose client disconnected before its answer."""
@@ -111,7 +103,8 @@ class Gateway:
         meter.used = self._scheduler.time.used
         self._bodies, self._answers = MemoryBudget(BODIES_AT_ONCE), MemoryBudget()
         self._events = MemoryBudget()
-        self._watches = MemoryBudget(flows.MOST_FILES, **UNREAD)
+        self._watches = MemoryBudget(flows.MOST_FILES, held_s=math.inf, slow_s=UNREAD_S)
+        self._events.lent = self._watches.lent = self._answers.lent
         self._planning, self._heavy = MemoryBudget(LONG_PLANS_AT_ONCE), MemoryBudget(1)
         state.claims_changed.subscribe(self._claims_changed)
         state.unserved.subscribe(self._forget)

@@ -195,7 +195,7 @@ class HostRequests:
             _log.debug("Cannot connect to the host", extra={"reason": str(error)})
             raise _unreachable() from error
         keep_alive(writer.get_extra_info("socket"))
-        return MessageStream(h11.CLIENT, reader, writer, limit)
+        return MessageStream(h11.CLIENT, reader, writer)
 
     async def _exchange(self, request: HostRequest, stream: MessageStream) -> HostAnswer:
         is_patient = request.is_long or request.is_upgrade

@@ -100,7 +100,7 @@ async def test_pages_are_sent_one_by_one_and_held_bytes_are_reported() -> None:
 
         view: Any = branch
         unused: Any = None
-        mapped = MappedAnswer(client, forward, view, unused, TimeSlice(), on_large, unused)
+        mapped = MappedAnswer(client, forward, view, unused, TimeSlice(), on_large, unused, unused)
         async with asyncio.timeout(60):
             await mapped.send_pages(forward.pages, large_pages, forward.query)
     answer = orjson.loads(client.body)

@@ -5,7 +5,11 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
-from karmada_vc_agent.features.gateway.server.fairness import Limits
+from karmada_vc_agent.features.gateway.server.fairness import (
+    LONG_REQUESTS,
+    SHORT_REQUESTS,
+    Limits,
+)
 
 
 def fill(limits: Limits, stack: ExitStack, cluster: str, *, is_long: bool) -> int:
@@ -17,27 +21,28 @@ def fill(limits: Limits, stack: ExitStack, cluster: str, *, is_long: bool) -> in
     return sum(limits.in_progress().values()) - before
 
 
-@pytest.mark.parametrize(("is_long", "expected"), [(False, 200), (True, 1000)])
-def test_many_files_leave_the_settings_as_they_are(is_long: bool, expected: int) -> None:
+@pytest.mark.parametrize(
+    ("is_long", "expected"), [(False, [100, 50, 25, 12]), (True, [500, 250, 125, 62])]
+)
+def test_virtual_clusters_share_what_memory_is_enough_for(
+    is_long: bool, expected: list[int]
+) -> None:
     with ExitStack() as stack:
         limits = Limits()
-        for cluster in "abcd":
-            assert fill(limits, stack, cluster, is_long=is_long) == expected
+        assert [fill(limits, stack, cluster, is_long=is_long) for cluster in "abcd"] == expected
 
 
 def test_virtual_clusters_share_the_requests_that_few_files_are_enough_for() -> None:
     limits = Limits(files=1024)
     with ExitStack() as stack:
-        assert [fill(limits, stack, each, is_long=True) for each in "abc"] == [236, 118, 59]
+        assert [fill(limits, stack, each, is_long=True) for each in "abc"] == [136, 68, 34]
         for _ in range(20):
             stack.enter_context(limits.slot("d", is_long=False))
-    with ExitStack() as stack:
-        assert fill(limits, stack, "a", is_long=True) == 236
-        assert fill(limits, stack, "a", is_long=False) == 0
 
 
 def test_a_virtual_cluster_that_is_alone_has_nearly_all() -> None:
-    limits = Limits(files=1024, are_several=lambda: False)
+    limits = Limits(are_several=lambda: False)
     with ExitStack() as stack:
-        assert fill(limits, stack, "a", is_long=True) == 471
+        assert fill(limits, stack, "a", is_long=True) == LONG_REQUESTS - 1
+        assert fill(limits, stack, "a", is_long=False) == SHORT_REQUESTS - 1
     assert limits.in_progress() == {}

@@ -1,13 +1,15 @@
 """Watches: an event that cannot be shown costs its owner alone."""
 
+import math
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
 from karmada_vc_agent.features.gateway.server.answers import MappedAnswer
-from karmada_vc_agent.features.gateway.server.fairness import TimeSlice
+from karmada_vc_agent.features.gateway.server.fairness import MemoryBudget, TimeSlice
 from tests.fakes.gateway_view import FakeView, forwarded, two_branches
 
 
@@ -57,7 +59,8 @@ async def sent(namespace: bytes) -> bytes:
     pod = b'{"apiVersion":"v1","kind":"Pod","metadata":' + metadata + b',"spec":' + deep + b"}"
     client: Any = Client()
     unused: Any = None
-    mapped = MappedAnswer(client, forward, view, unused, TimeSlice(), unused, unused)
+    watch = partial(MemoryBudget(held_s=math.inf).reserved, "a")
+    mapped = MappedAnswer(client, forward, view, unused, TimeSlice(), unused, unused, watch)
     events: Any = Events(b'{"type":"ADDED","object":' + pod + b"}")
     await mapped.send(events)
     body: bytes = client.body
