@@ -1,7 +1,30 @@
-"""The memory limit of the agent's Pod: what two virtual clusters make it hold at most (ADR 68)."""
+"""The memory limit of both Pods: what two virtual clusters make each hold at most (ADR 68)."""
+
+import pytest
 
 from karmada_vc_agent.access.agent_objects import MEMORY_LIMIT
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.features.gateway.command import TLS_BUFFER_BYTES
+from karmada_vc_agent.features.gateway.server.answers import (
+    DECODED_BYTES,
+    PAGE_BYTES,
+    PART_BYTES,
+    WATCH_BYTES,
+)
+from karmada_vc_agent.features.gateway.server.connections import (
+    BODY_BYTES,
+    HEAD_BYTES,
+    READ_BYTES,
+    STREAM_BYTES,
+    WAITING,
+)
+from karmada_vc_agent.features.gateway.server.fairness import (
+    LARGE_BYTES,
+    LENT_BYTES,
+    LONG_REQUESTS,
+    SHORT_REQUESTS,
+)
+from karmada_vc_agent.features.gateway.server.gateway import HEAVY_BYTES, HELD_BYTES
 from karmada_vc_agent.kube.client import LIST_CONNECTIONS
 from karmada_vc_agent.kube.reflector import LARGEST_PAGE_BYTES
 from karmada_vc_agent.model.objects import MEMORY_SPREAD, OBJECT_BYTES, SMALL_BYTES, STORED_BYTES
@@ -37,3 +60,40 @@ def test_two_tenants_that_fill_all_bounds_leave_a_fifth_of_the_limit() -> None:
 
 def test_what_a_tenant_makes_the_agent_keep_is_64_mb() -> None:
     assert 2 * Bounds().bytes == 64 * 2**20
+
+
+GATEWAY_RESTING = 67 * 10**6
+"""With 100 virtual clusters (docs/performance.md)."""
+CONNECTION_BYTES = 32 * 2**10
+"""Of one that is idle: 900 watches, which have two each, took 57 MiB."""
+OF_ALL = 1 - 0.5**TENANTS
+"""What each gets is as much as is left then."""
+_SMALL = LARGE_BYTES + READ_BYTES + 2 * STREAM_BYTES + READ_BYTES + 2 * TLS_BUFFER_BYTES
+"""Of a request before it has a place: what was read, what is about to be, what TLS has of it."""
+GATEWAY_PARTS = {
+    "connections": WAITING * (CONNECTION_BYTES + HEAD_BYTES),
+    "watches": OF_ALL * LONG_REQUESTS * 2 * CONNECTION_BYTES,
+    "requests": OF_ALL * SHORT_REQUESTS * _SMALL,
+    "bodies": TENANTS * 2 * BODY_BYTES,  # as sent by the client, and as sent to the host
+    "plans": 2 * (HELD_BYTES + HEAVY_BYTES),  # each is translated into as much
+    "answers": TENANTS * 2 * PAGE_BYTES
+    + PAGE_BYTES,  # of lists and watches; the last one is encoded
+    "decoded": DECODED_BYTES,  # one at a time: it is mapped and encoded at once
+    "unread": LENT_BYTES + 2 * (PART_BYTES + WATCH_BYTES),
+}
+ALL_PARTS = "1Gi"
+"""The limit for gateways whose tenants may do all of that at once (docs/performance.md)."""
+
+
+@pytest.mark.parametrize("part", GATEWAY_PARTS)
+def test_two_tenants_with_all_of_one_kind_leave_a_fifth_of_the_limit_to_the_gateway(
+    part: str,
+) -> None:
+    watched = 0 if part == "watches" else GATEWAY_PARTS["watches"]
+    peak = GATEWAY_RESTING + watched + GATEWAY_PARTS[part]
+    assert peak < 0.8 * whole_units(MEMORY_LIMIT), f"{peak / 2**20:.0f} MiB"
+
+
+def test_two_tenants_with_all_of_every_kind_need_a_larger_gateway() -> None:
+    peak = GATEWAY_RESTING + sum(GATEWAY_PARTS.values())
+    assert 0.8 * whole_units(MEMORY_LIMIT) < peak < 0.8 * whole_units(ALL_PARTS), f"{peak / 2**20}"

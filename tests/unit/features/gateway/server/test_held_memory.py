@@ -142,7 +142,7 @@ async def test_page_that_is_large_once_it_is_decoded_is_read_with_fewer_entries(
 
 async def test_watch_of_which_nothing_is_read_for_longest_is_cut_where_all_hold_too_much() -> None:
     class Unread(Client):
-        async def send(self, part: bytes) -> None:
+        async def send(self, _part: bytes) -> None:
             await asyncio.sleep(30)
 
     def watching(client: Client) -> asyncio.Task[None]:
