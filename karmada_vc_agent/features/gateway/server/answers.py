@@ -210,8 +210,7 @@ class MappedAnswer:
             raise RefusalError(500, "the answer is too large", counted=TOO_LARGE)
         self.holds(len(content))
         await self.time_slice.begin()
-        is_list = self._forward.response.kind is ResponseKind.LIST
-        obj = await self.decoded(self.decoder.answer if is_list else _decoded, content)
+        obj = await self.decoded(_decoded, content)
         mapped = await self._map(obj)
         if mapped is None:
             raise self._forward.response.not_found()

@@ -2,15 +2,15 @@
 
 Memory: one large thing of each virtual cluster, and a few of all; below LARGE_BYTES none is
 reserved. A reservation for a client that reads slowly is lent to others, so that slow clients keep
-no others out; where lent ones hold too much, the one whose client read nothing for longest is
-cut. Time: what is long to compute is done in small parts. Who used least lately is next, and who
-used more than its share waits while another one, that did not, has a request in progress (ADR 64).
+no others out; where lent ones hold too much, the oldest of the one with most is cut. Time: what is
+long to compute is done in small parts. Who used least lately is next, and who used more than its
+share waits while another one, that did not, has a request in progress (ADR 64).
 """
 
 import asyncio
 import math
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -101,16 +101,18 @@ def held_bytes(body: bytes) -> int:
 class Reservation:
     """Memory for one large thing. size: what it holds, in bytes. bound: when it ends."""
 
-    def __init__(self, budget: "MemoryBudget", bound: asyncio.Timeout) -> None:
+    def __init__(self, budget: "MemoryBudget", cluster: str, bound: asyncio.Timeout) -> None:
         self._budget = budget
+        self.cluster = cluster
         self._bound = bound
         self._is_lent = False
         self.size = LARGE_BYTES
 
     def extend(self) -> None:
         """Take note of progress: there is time for more."""
+        until = asyncio.get_running_loop().time() + self._budget.held_s
         if self._bound.when() is not None and not self._bound.expired():
-            self._bound.reschedule(asyncio.get_running_loop().time() + self._budget.held_s)
+            self._bound.reschedule(until)
 
     def end(self) -> None:
         """Have it end at once."""
@@ -146,10 +148,7 @@ class Reservation:
 
 
 class MemoryBudget:
-    """Lets large things in, one after the other. lent: places that are lent, the oldest first.
-
-    held_s: inf = for ever, unless what is lent holds too much.
-    """
+    """Lets large things in, one after the other. lent: places that are lent, the oldest first."""
 
     def __init__(
         self,
@@ -168,14 +167,14 @@ class MemoryBudget:
         self.lent: list[Reservation] = []
 
     @asynccontextmanager
-    async def reserved(self, cluster: str) -> AsyncIterator[Reservation]:
-        """Reserve memory for one large thing. Raises RefusalError: 429; 504 if held too long."""
-        own = self._of_cluster.setdefault(cluster, asyncio.Lock())
+    async def reserved(self, cluster: str, part: str = "") -> AsyncIterator[Reservation]:
+        """Reserve memory. part: of many at once. Raises RefusalError: 429; 504 if held too long."""
+        own = self._of_cluster.setdefault(part or cluster, asyncio.Lock())
         await patient(own, self.wait_s)
         try:
             await patient(self.of_all, self.wait_s)
-            bound = asyncio.timeout(None if math.isinf(self.held_s) else self.held_s)
-            place = Reservation(self, bound)
+            bound = asyncio.timeout(self.held_s)
+            place = Reservation(self, cluster, bound)
             try:
                 async with bound:
                     yield place
@@ -188,13 +187,16 @@ class MemoryBudget:
             own.release()
 
     def bound_lent(self) -> None:
-        """End those who lent their places for the longest time, if all hold too much."""
-        held = sum(place.size for place in self.lent)
-        for place in self.lent:
-            if held <= self._lent_bytes:
-                return
-            place.end()
-            held -= place.size
+        """While all that lent their places hold too much, end the oldest of the largest."""
+        left = list(self.lent)
+        while sum(place.size for place in left) > self._lent_bytes:
+            held = Counter[str]()
+            for place in left:
+                held[place.cluster] += place.size
+            (most, _), *_ = held.most_common(1)
+            oldest = next(place for place in left if place.cluster == most)
+            oldest.end()
+            left.remove(oldest)
 
 
 async def patient(lock: asyncio.Lock | asyncio.Semaphore, wait_s: float) -> None:

@@ -275,7 +275,7 @@ class Gateway:
             TimeSlice(partial(self._scheduler.wait, cluster)),
             partial(_take, large, self._answers, cluster),
             partial(self._events.reserved, cluster),
-            partial(self._watches.reserved, str(id(exchange))),
+            partial(self._watches.reserved, cluster, str(id(exchange))),
         )
 
     async def _forward_long(

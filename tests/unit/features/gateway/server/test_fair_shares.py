@@ -175,8 +175,8 @@ async def test_memory_budget_is_not_held_for_ever() -> None:
         pass
 
 
-async def _reads_nothing(room: MemoryBudget, cluster: str, size: int = 100) -> None:
-    async with room.reserved(cluster) as place:
+async def _reads_nothing(room: MemoryBudget, cluster: str, size: int = 100, part: str = "") -> None:
+    async with room.reserved(cluster, part) as place:
         place.size = size
         async with place.lent_if_slow():
             await asyncio.sleep(30)
@@ -211,6 +211,23 @@ async def test_of_those_who_hold_too_much_the_one_that_waits_longest_is_cut() ->
     for task in slow:
         task.cancel()
     await asyncio.gather(*slow, return_exceptions=True)
+
+
+async def test_who_holds_most_is_cut_before_others_that_wait_longer() -> None:
+    """A tenant with many watches that it does not read ends no list of others."""
+    room = MemoryBudget(9, slow_s=0.01, lent_bytes=350)
+    other = asyncio.create_task(_reads_nothing(room, "other"))
+    async with asyncio.timeout(10):
+        while not room.lent:  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0.01)
+        many = [asyncio.create_task(_reads_nothing(room, "a", part=str(n))) for n in range(5)]
+        while sum(task.done() for task in many) < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
+    assert [task.done() for task in (other, *many)] == [False, True, True, True, False, False]
+    for task in (other, *many):
+        task.cancel()
+    await asyncio.gather(other, *many, return_exceptions=True)
 
 
 async def test_progress_gives_more_time() -> None:

@@ -83,7 +83,7 @@ def config_map(name: str, data: Any) -> dict[str, Any]:
 def mapped(client: Any, path: str, watches: MemoryBudget | None = None, query: str = "") -> Any:
     view: Any = View(two_branches()[0].host)
     forward, unused = forwarded(view, "GET", path, query=query), None
-    watch = partial((watches or MemoryBudget()).reserved, str(id(client)))
+    watch = partial((watches or MemoryBudget()).reserved, "branch-a", str(id(client)))
     return MappedAnswer(client, forward, view, unused, TimeSlice(), unused, unused, watch)  # type: ignore[arg-type]
 
 
