@@ -207,7 +207,7 @@ async def gateway_lab(
         state = HostState(config, host.client(), Supervisor())
         state.file.replace_all(config.virtual_clusters)
         requests = HostRequests(Credentials(host.url, None, "a test"), answer_s=answer_s)
-        limits, metrics, lines = Limits(4, 4), Metrics((METRICS,)), []
+        limits, metrics, lines = Limits(8, 8), Metrics((METRICS,)), []
         sealer = Sealer(bytes(KEY_BYTES))
         gateway = Gateway(
             state,
