@@ -18,7 +18,7 @@ def take_all(slots: FairSlots, flow: Hashable) -> int:
     """Take as many slots as a flow may have; return how many it holds."""
     while slots.try_take(flow):
         pass
-    return slots._held[flow]
+    return slots.held[flow]
 
 
 @pytest.mark.parametrize("total", TOTALS)
@@ -42,7 +42,7 @@ def test_no_flow_has_more_than_half(total: int, calls: list[str]) -> None:
     slots = FairSlots(total)
     for flow in calls:
         slots.try_take(flow)
-    assert max((slots._held[flow] for flow in "abcde"), default=0) <= (total + 1) // 2
+    assert max((slots.held[flow] for flow in "abcde"), default=0) <= (total + 1) // 2
 
 
 @pytest.mark.parametrize("total", TOTALS)
