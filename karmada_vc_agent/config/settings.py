@@ -57,7 +57,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
     host authorizes ([metrics](metrics.md#who-may-read-them)); 0 disables it."""
     max_requests: Annotated[int, Range(1)] = 200
     """Requests at once. One of several virtual clusters has as many as are free, then gets 429."""
-    max_long_requests: Annotated[int, Range(1)] = 1000
+    max_long_requests: Annotated[int, Range(1)] = 800
     """Watches, followed logs and upgrades at once, shared in the same way."""
     audit: bool = True
     """Write a line of JSON to standard output for each request, without bodies."""

@@ -79,9 +79,10 @@ GATEWAY_PARTS = {
     "answers": TENANTS * 2 * PAGE_BYTES
     + PAGE_BYTES,  # of lists and watches; the last one is encoded
     "decoded": DECODED_BYTES,  # one at a time: it is mapped and encoded at once
-    "unread": LENT_BYTES + 2 * (PART_BYTES + WATCH_BYTES),
+    "unread": OF_ALL * LONG_REQUESTS * WATCH_BYTES,  # until the first of them are cut
+    "lent": LENT_BYTES + 2 * PART_BYTES,
 }
-ALL_PARTS = "1Gi"
+ALL_PARTS = "1280Mi"
 """The limit for gateways whose tenants may do all of that at once (docs/performance.md)."""
 
 

@@ -27,7 +27,7 @@ from karmada_vc_agent.kube.flows import (
     LoopTime,
 )
 
-SHORT_REQUESTS, LONG_REQUESTS = 200, 1000
+SHORT_REQUESTS, LONG_REQUESTS = 200, 800
 """Requests at once; long: watches, logs that are followed, upgrades."""
 
 

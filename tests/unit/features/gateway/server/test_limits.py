@@ -22,7 +22,7 @@ def fill(limits: Limits, stack: ExitStack, cluster: str, *, is_long: bool) -> in
 
 
 @pytest.mark.parametrize(
-    ("is_long", "expected"), [(False, [100, 50, 25, 13]), (True, [500, 250, 125, 63])]
+    ("is_long", "expected"), [(False, [100, 50, 25, 13]), (True, [400, 200, 100, 50])]
 )
 def test_virtual_clusters_share_what_memory_is_enough_for(
     is_long: bool, expected: list[int]
