@@ -7,14 +7,14 @@ cost from the largest object there can be.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_origin
+from typing import Any, get_args, get_origin
 
 import msgspec
 
 from karmada_vc_agent.access import templates
 from karmada_vc_agent.config.checks import DNS_LABEL_TEXT, FORMER_NAME_TEXT, SYSTEM_TEXT
 from karmada_vc_agent.config.decoding import REQUIRED, Setting, part_of, settings_of, struct_of
-from karmada_vc_agent.features.objects.definitions import DELETION_POLICIES, PHASES
+from karmada_vc_agent.features.objects.definitions import DELETION_POLICIES, Phase
 from karmada_vc_agent.install.apply_objects import manifest_text
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.quantity import (
@@ -156,7 +156,7 @@ def definition() -> Object:
     spec = schema_of(VirtualCluster, without=frozenset({"name"}))
     described = {"description": "The virtual cluster; its name is that of the object.", **spec}
     described["properties"] = {**spec["properties"], **_OF_OBJECTS}
-    values = {"spec": described, "phases": PHASES, "rules": tuple(NAME_RULES)}
+    values = {"spec": described, "phases": get_args(Phase), "rules": tuple(NAME_RULES)}
     return templates.document(str(_FOLDER / "crd.yaml"), values)
 
 

@@ -1,6 +1,7 @@
 """`karmada-vc-agent gateway`: its options, and the process until a signal ends it."""
 
 import asyncio
+import ctypes
 import logging
 import os
 import signal
@@ -218,6 +219,8 @@ def _certificate_of(settings: GatewaySettings) -> ServingCertificate:
 
 TLS_BUFFER_BYTES = 32 * 1024
 """Half of what the agent has: each watch has two connections. Smaller ones slow lists down."""
+MAPPED_BYTES = 2**20
+"""Freed blocks above this are given back at once; by itself glibc keeps those of up to 32 MiB."""
 _EPILOG = """\b
 Examples:
   # beside the agent, with its settings, which have gateway: {enabled: true}
@@ -280,6 +283,8 @@ def gateway(struct: type[AgentConfig], /, **options: Any) -> None:
         shared.end(EXIT_SETTINGS, str(error))
     follower = SettingsFollower(path, digest, lambda: reload(config, _config(struct, options)))
     limit_tls_buffers(TLS_BUFFER_BYTES)
+    if (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:  # of glibc
+        mallopt(-3, MAPPED_BYTES)  # M_MMAP_THRESHOLD
     try:
         with asyncio.Runner() as runner:
             runner.run(_run_until_signal(config, credentials, follower))

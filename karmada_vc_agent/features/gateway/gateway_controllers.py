@@ -347,10 +347,6 @@ def _keys(
         yield name
 
 
-def _name_of(cluster: Object) -> str:
-    return text_at(cluster, "metadata", "name")
-
-
 def _cluster_of_role(role: Object) -> str:
     is_role = gvk_of(role).group_kind == vocabulary.CLUSTER_ROLE
     return labels_of(role).get(CLUSTER_LABEL, "") if is_role else ""
@@ -362,12 +358,12 @@ def setup_cluster_access(parts: Parts) -> ControllerSpec[str]:
     access = common.part(ClusterAccess)
     access.on_probed = parts.collector.endpoints.__setitem__
     is_on = access.is_on
-    sources = [Enqueues(common.stores.clusters.store.add_handler, partial(_keys, vcs, _name_of))]
+    by_name = partial(_keys, vcs, lambda each: text_at(each, "metadata", "name"))
+    sources = [Enqueues(common.stores.clusters.store.add_handler, by_name)]
     if is_on and (roles := access.roles()) is not None:
         # The store itself: signals leave out what the agent wrote, as it does these roles.
-        sources.append(
-            Enqueues(roles.add_handler, partial(_keys, vcs, _cluster_of_role), after_s=0.2)
-        )
+        by_role = partial(_keys, vcs, _cluster_of_role)
+        sources.append(Enqueues(roles.add_handler, by_role, after_s=0.2))
     return ControllerSpec(
         "cluster-access",
         common.queues.by_name(),

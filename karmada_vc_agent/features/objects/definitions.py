@@ -39,7 +39,6 @@ Phase = Literal["Pending", "Active", "Paused", "Refused", "Deleting"]
 
 PRESERVE: Final[DeletionPolicy] = "Preserve"
 DELETION_POLICIES: tuple[DeletionPolicy, ...] = get_args(DeletionPolicy)
-PHASES: tuple[Phase, ...] = get_args(Phase)
 
 
 def finalizer(agent: str) -> str:
