@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
-from karmada_vc_agent.access.agent_objects import MEMORY_LIMIT
+from karmada_vc_agent.access.agent_objects import MEMORY_LIMIT, MEMORY_REQUEST
 from karmada_vc_agent.model.quantity import whole_units
 
 ENOUGH_BYTES = 0.8 * whole_units(MEMORY_LIMIT)
 """What is left of the limit of the Deployments is for what nobody foresaw."""
+ADDED_BYTES = ENOUGH_BYTES - whole_units(MEMORY_REQUEST)
+"""What one attack may add to what a process holds at rest."""
 
 
 def peak_bytes(pid: int) -> int:
