@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from karmada_vc_agent.cluster.hub_clusters import AgentState
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.objects import uid_of
 
 _LABEL_PREFIX = "label."
@@ -34,10 +33,8 @@ class ShardState(AgentState):
         That one wrote its own part only.
         """
         async with self._lock:
-            try:
-                uid = uid_of(await self.client.get(self._path))
-            except NotFoundError:
-                uid = ""
+            live = await self.client.find(self._path)
+            uid = uid_of(live) if live else ""
             if uid != self._uid:
                 await self._patch(self._own())
                 self._uid = uid or uid_of(await self.client.get(self._path))

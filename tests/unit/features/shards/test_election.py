@@ -312,15 +312,7 @@ async def test_one_process_of_all_logs_neither_conflicts_nor_a_host_that_is_away
 async def test_process_that_takes_its_lease_again_is_not_ended_by_that_later(
     host: FakeApiServer,
 ) -> None:
-    loop = asyncio.get_running_loop()
-    host.seed({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "agents"}})
-    election = ShardElection(
-        host.client("a"), "agents", "agent", "a", loop.time, shards=ShardClusters(0, 1)
-    )
-    await election.acquire()
-    lease = host.live(f"{LEASES}/agent")
-    lease["spec"]["holderIdentity"] = ""
-    host.seed(lease)
+    election = await _leads_until_it_is_held_by(host, "")
     await election._try()
     assert host.live(f"{LEASES}/agent")["spec"]["leaseTransitions"] == 1
     await asyncio.sleep(12.0)
@@ -427,6 +419,16 @@ async def test_process_that_was_to_end_before_it_led_does_not_end_once_it_leads(
 
 
 async def test_process_that_lost_its_lead_has_nothing_to_release(host: FakeApiServer) -> None:
+    election = await _leads_until_it_is_held_by(host, "another")
+    with pytest.raises(LeadLostError):
+        await election.lead()
+    requests = len(host.requests)
+    await election.release()
+    assert len(host.requests) == requests
+
+
+async def _leads_until_it_is_held_by(host: FakeApiServer, holder: str) -> ShardElection:
+    """Return the election of a process that leads, and whose Lease was changed since."""
     loop = asyncio.get_running_loop()
     host.seed({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "agents"}})
     election = ShardElection(
@@ -434,10 +436,6 @@ async def test_process_that_lost_its_lead_has_nothing_to_release(host: FakeApiSe
     )
     await election.acquire()
     lease = host.live(f"{LEASES}/agent")
-    lease["spec"]["holderIdentity"] = "another"
+    lease["spec"]["holderIdentity"] = holder
     host.seed(lease)
-    with pytest.raises(LeadLostError):
-        await election.lead()
-    requests = len(host.requests)
-    await election.release()
-    assert len(host.requests) == requests
+    return election

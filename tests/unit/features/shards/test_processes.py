@@ -221,14 +221,7 @@ async def test_never_do_two_write_for_one_while_the_count_changes(fleet: Fleet) 
 
 
 async def test_node_is_the_older_clusters_also_of_another_shard(fleet: Fleet) -> None:
-    older = next(name for name in NAMES if shard_of(name, 2) != shard_of("branch-a", 2))
-    for name, at in (("branch-a", "2026-01-02"), (older, "2026-01-01")):
-        live = fleet.hub.live(f"{CLUSTERS}/{name}")
-        live["metadata"]["creationTimestamp"] = f"{at}T00:00:00Z"
-        fleet.hub.seed(live)
-    fleet.start("0/2", "zero")
-    fleet.start("1/2", "one")
-    await fleet.all_follow()
+    older = await _start_with_an_older_cluster(fleet)
     for agent in fleet.agents.values():
         assert agent.service is not None
         membership = agent.service._common.stores.membership
@@ -245,14 +238,7 @@ async def test_node_is_the_older_clusters_also_of_another_shard(fleet: Fleet) ->
 async def test_node_that_another_shard_gives_up_is_labelled_at_once(
     fleet: Fleet, ends: str
 ) -> None:
-    older = next(name for name in NAMES if shard_of(name, 2) != shard_of("branch-a", 2))
-    for name, at in (("branch-a", "2026-01-02"), (older, "2026-01-01")):
-        live = fleet.hub.live(f"{CLUSTERS}/{name}")
-        live["metadata"]["creationTimestamp"] = f"{at}T00:00:00Z"
-        fleet.hub.seed(live)
-    fleet.start("0/2", "zero")
-    fleet.start("1/2", "one")
-    await fleet.all_follow()
+    older = await _start_with_an_older_cluster(fleet)
     node = f"node-{older}"
     vcs = {name: objects.virtual_cluster(name, node_names=(node,)) for name in ("branch-a", older)}
 
@@ -354,3 +340,16 @@ def test_settings_that_need_all_in_one_process_are_refused(
     path.write_text(yaml.safe_dump({**base, **settings}))
     with pytest.raises(ConfigError, match="shard"):
         load_config(CONFIG, path, {})
+
+
+async def _start_with_an_older_cluster(fleet: Fleet) -> str:
+    """Start two shards; return a virtual cluster of the one that does not have branch-a."""
+    older = next(name for name in NAMES if shard_of(name, 2) != shard_of("branch-a", 2))
+    for name, at in (("branch-a", "2026-01-02"), (older, "2026-01-01")):
+        live = fleet.hub.live(f"{CLUSTERS}/{name}")
+        live["metadata"]["creationTimestamp"] = f"{at}T00:00:00Z"
+        fleet.hub.seed(live)
+    fleet.start("0/2", "zero")
+    fleet.start("1/2", "one")
+    await fleet.all_follow()
+    return older
