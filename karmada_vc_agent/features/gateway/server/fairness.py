@@ -99,24 +99,25 @@ def held_bytes(body: bytes) -> int:
 
 
 class Reservation:
-    """Memory for one large thing. size: what it holds, in bytes. bound: when it ends."""
+    """Memory for one large thing. size: in bytes. bound: when it ends. is_ended: it was cut."""
 
     def __init__(self, budget: "MemoryBudget", cluster: str, bound: asyncio.Timeout) -> None:
         self._budget = budget
         self.cluster = cluster
         self._bound = bound
-        self._is_lent = False
+        self._is_lent = self.is_ended = False
         self.size = LARGE_BYTES
 
     def extend(self) -> None:
         """Take note of progress: there is time for more."""
-        until = asyncio.get_running_loop().time() + self._budget.held_s
         if self._bound.when() is not None and not self._bound.expired():
-            self._bound.reschedule(until)
+            self._bound.reschedule(asyncio.get_running_loop().time() + self._budget.held_s)
+            self.is_ended = False
 
     def end(self) -> None:
         """Have it end at once."""
         if not self._bound.expired():
+            self.is_ended = True
             self._bound.reschedule(asyncio.get_running_loop().time())
 
     @asynccontextmanager
@@ -188,7 +189,7 @@ class MemoryBudget:
 
     def bound_lent(self) -> None:
         """While all that lent their places hold too much, end the oldest of the largest."""
-        left = list(self.lent)
+        left = [place for place in self.lent if not place.is_ended]
         while sum(place.size for place in left) > self._lent_bytes:
             held = Counter[str]()
             for place in left:

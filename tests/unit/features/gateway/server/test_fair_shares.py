@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
 from karmada_vc_agent.features.gateway.server.fairness import (
     FairScheduler,
     MemoryBudget,
+    Reservation,
     held_bytes,
 )
 from karmada_vc_agent.features.gateway.server.gateway import (
@@ -228,6 +230,26 @@ async def test_who_holds_most_is_cut_before_others_that_wait_longer() -> None:
     for task in (other, *many):
         task.cancel()
     await asyncio.gather(other, *many, return_exceptions=True)
+
+
+async def test_who_is_cut_already_is_not_cut_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are lent before the first one ends, as after a pause of the loop."""
+    room, ends, end = MemoryBudget(99, slow_s=0.01, lent_bytes=1000), [0], Reservation.end
+
+    def counted(place: Reservation) -> None:
+        ends[0] += 1
+        end(place)
+
+    monkeypatch.setattr(Reservation, "end", counted)
+    many = [asyncio.create_task(_reads_nothing(room, "a", part=str(n))) for n in range(40)]
+    await asyncio.sleep(0)
+    time.sleep(0.05)  # noqa: ASYNC251 - the pause
+    await asyncio.wait(many, timeout=0.3)
+    assert sum(task.done() for task in many) == 30
+    assert ends == [30]
+    for task in many:
+        task.cancel()
+    await asyncio.gather(*many, return_exceptions=True)
 
 
 async def test_progress_gives_more_time() -> None:
