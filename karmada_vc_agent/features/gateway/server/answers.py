@@ -43,6 +43,8 @@ WATCH_BYTES = 448 * 1024
 """What a watch holds whose client does not read; measured."""
 LARGE_LINE_BYTES = 32 * 1024
 """A larger event of a watch needs memory from here on until its client read it."""
+OTHERS_S = 5.0
+"""After this time a watch counts as one whose client does not read while it waits for others."""
 PART_BYTES = 256 * 1024
 PAGE_BYTES = 8 * 2**20
 """A larger page is read again with fewer entries; a larger event of a watch ends it."""
@@ -169,9 +171,6 @@ class MappedAnswer:
                 raise RefusalError(503, text, counted="host-away") from error
         raise RefusalError(503, "the namespaces of the cluster change; try again")
 
-    async def _map(self, value: Object) -> Any:
-        return await self.mapped(self._forward.response.map, value)
-
     def _headers(self, answer: HostAnswer, *, is_mapped: bool) -> list[tuple[str, str]]:
         headers = to_client(
             answer.headers, lambda text: ObjectReader(self._view).text(text), is_mapped=is_mapped
@@ -211,7 +210,7 @@ class MappedAnswer:
         self.holds(len(content))
         await self.time_slice.begin()
         obj = await self.decoded(_decoded, content)
-        mapped = await self._map(obj)
+        mapped = await self.mapped(self._forward.response.map, obj)
         if mapped is None:
             raise self._forward.response.not_found()
         headers, body = self._headers(answer, is_mapped=True), self.encoded(mapped)
@@ -293,7 +292,7 @@ class MappedAnswer:
             async for part in parts:
                 rest = await self._send_lines([rest, part])
                 if len(rest) > LARGE_LINE_BYTES:
-                    async with small.lent_if_slow():
+                    async with small.lent_if_slow(OTHERS_S):
                         rest = await self._send_large_line(rest, parts)
                     self._place = small
         await self._exchange.end()
@@ -336,7 +335,7 @@ class MappedAnswer:
         event = await self.decoded(self.decoder.event, line)
         # The namespace of what was deleted may be deleted by now, and reported before it.
         self._view.has_past = event.get("type") == "DELETED"
-        mapped = await self._map(event)
+        mapped = await self.mapped(self._forward.response.map, event)
         return b"" if mapped is None else self.encoded(mapped) + b"\n"
 
 

@@ -121,9 +121,9 @@ class Reservation:
             self._bound.reschedule(asyncio.get_running_loop().time())
 
     @asynccontextmanager
-    async def lent_if_slow(self) -> AsyncIterator[None]:
+    async def lent_if_slow(self, slow_s: float | None = None) -> AsyncIterator[None]:
         """Wait for a client, lending the place if that is slow. Raises RefusalError: 429."""
-        timer = asyncio.get_running_loop().call_later(self._budget.slow_s, self._lend)
+        timer = asyncio.get_running_loop().call_later(slow_s or self._budget.slow_s, self._lend)
         try:
             yield
         finally:

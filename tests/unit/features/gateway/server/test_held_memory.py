@@ -80,11 +80,18 @@ def config_map(name: str, data: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
-def mapped(client: Any, path: str, watches: MemoryBudget | None = None, query: str = "") -> Any:
+def mapped(
+    client: Any,
+    path: str,
+    watches: MemoryBudget | None = None,
+    query: str = "",
+    events: MemoryBudget | None = None,
+) -> Any:
     view: Any = View(two_branches()[0].host)
     forward, unused = forwarded(view, "GET", path, query=query), None
     watch = partial((watches or MemoryBudget()).reserved, "branch-a", str(id(client)))
-    return MappedAnswer(client, forward, view, unused, TimeSlice(), unused, unused, watch)  # type: ignore[arg-type]
+    event = partial((events or MemoryBudget()).reserved, "branch-a")
+    return MappedAnswer(client, forward, view, unused, TimeSlice(), unused, event, watch)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -164,3 +171,23 @@ async def test_watch_of_which_nothing_is_read_for_longest_is_cut_where_all_hold_
     second.cancel()
     await asyncio.gather(second, return_exceptions=True)
     assert watches.lent == []
+
+
+async def test_watches_that_wait_for_each_other_are_not_cut() -> None:
+    """All clients read, but one large event after the other is sent."""
+
+    class InParts(Answer):
+        async def parts(self) -> AsyncIterator[bytes]:
+            (line,) = self._parts
+            for start in range(0, len(line), 60_000):
+                await asyncio.sleep(0.01)
+                yield line[start : start + 60_000]
+
+    watches = MemoryBudget(99, held_s=math.inf, slow_s=0.01, lent_bytes=2 * WATCH_BYTES)
+    watches.lent = (events := MemoryBudget()).lent
+    event = {"type": "ADDED", "object": config_map("m", {"a": "x" * 300_000})}
+    clients = [Client() for _ in range(9)]
+    sent = [mapped(each, PATH, watches, "watch=1", events).send(InParts(event)) for each in clients]
+    async with asyncio.timeout(10):
+        await asyncio.gather(*sent)
+    assert all(each.sent > 300_000 for each in clients)
