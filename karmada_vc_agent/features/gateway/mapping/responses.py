@@ -249,8 +249,7 @@ class JoinedPages:
         self._entries: list[Object] = []
         self.given = 0
         self._sealed = ""
-        self._page_max = PAGE_ENTRIES
-        self._page = min(limit or PAGE_ENTRIES, PAGE_ENTRIES)
+        self.page, self._page_max = min(limit or PAGE_ENTRIES, PAGE_ENTRIES), PAGE_ENTRIES
 
     @property
     def is_whole(self) -> bool:
@@ -270,13 +269,13 @@ class JoinedPages:
 
     def smaller(self) -> str | None:
         """Return the query of the same page with fewer entries; None: it has one."""
-        if self._page == 1:
+        if self.page == 1:
             return None
-        self._page = self._page_max = max(1, self._page // 10)
+        self.page = self._page_max = max(1, self.page // 10)
         return self.query()
 
     def query(self) -> str:
-        values: dict[str, str | None] = {"limit": str(self._page)}
+        values: dict[str, str | None] = {"limit": str(self.page)}
         if self._token:
             unversioned = {"resourceVersion": None, "resourceVersionMatch": None}
             values |= {**unversioned, "continue": self._token}
@@ -292,9 +291,9 @@ class JoinedPages:
         entries = decoded.get(field) or []
         missing = None if self._limit is None else self._limit - self.given - len(self._entries)
         # A host that sends more than was requested would send the same again.
-        if missing is not None and len(entries) > missing and len(there) <= self._page:
+        if missing is not None and len(entries) > missing and len(there) <= self.page:
             last = entries[missing - 1]
-            self._page = 1 + next(at for at, entry in enumerate(there) if entry is last)
+            self.page = 1 + next(at for at, entry in enumerate(there) if entry is last)
             return self.query()
         self._answer = self._answer or {**decoded, field: []}
         self._entries += entries
@@ -302,7 +301,7 @@ class JoinedPages:
         self._sealed = self._response.seal(token, view) if token else ""
         if not token or (missing is not None and missing <= len(entries)):
             return None
-        self._page = min(self._page * _GROWTH, self._page_max)
+        self.page = min(self.page * _GROWTH, self._page_max)
         return self.query()
 
     def head(self) -> Object:

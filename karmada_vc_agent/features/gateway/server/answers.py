@@ -47,7 +47,7 @@ OTHERS_S = 5.0
 """After this time a watch counts as one whose client does not read while it waits for others."""
 PART_BYTES = 256 * 1024
 PAGE_BYTES = 8 * 2**20
-"""A larger page is read again with fewer entries; a larger event of a watch ends it."""
+"""A larger page is read again with fewer entries; one object may have 9 MiB, escaped."""
 DECODED_BYTES = 96 * 2**20
 """As PAGE_BYTES, in held_bytes(); those of one object that etcd stores are less."""
 _PLAIN = frozenset(chr(code) for code in range(32, 127)) - {'"', "\\"}
@@ -268,7 +268,8 @@ class MappedAnswer:
                     if not self._exchange.has_begun:
                         await self.send(answer)
                     raise _PageFailedError
-                content = await answer.read(PAGE_BYTES, self.reserve)
+                most = BODY_BYTES if pages.page == 1 else PAGE_BYTES
+                content = await answer.read(most, self.reserve)
         except RefusalError as refusal:
             fewer = pages.smaller() if refusal.counted == TOO_LARGE else None
             if fewer is None:
@@ -318,7 +319,7 @@ class MappedAnswer:
             async for part in parts:
                 received.append(part)
                 place.size += len(part)
-                if place.size > PAGE_BYTES:
+                if place.size > BODY_BYTES:
                     raise _unreadable()
                 if b"\n" in part:
                     break

@@ -269,6 +269,23 @@ async def lab(tmp_path: Path) -> AsyncIterator[Lab]:
         yield found
 
 
+NINE_MB = {"data": {"pad": "x" * 9_000_000}}
+"""What etcd stores as 1.5 MB, all of it "<": an API server sends each as six bytes."""
+
+
+async def test_largest_object_of_others_breaks_neither_list_nor_watch(lab: Lab) -> None:
+    reader, writer = await lab.open("/api/v1/configmaps?watch=true")
+    await reader.readuntil(b"\r\n\r\n")
+    lab.host.seed({**config_map("edge-v-b", "theirs"), **NINE_MB})
+    lab.host.seed(config_map("edge-v-a", "large"))
+    async with asyncio.timeout(20):
+        assert orjson.loads(await _line(reader))["object"]["metadata"]["name"] == "large"
+    writer.close()
+    reply = await lab.ask("/api/v1/configmaps")
+    assert reply.code == 200, reply.body[:500]
+    assert {item["metadata"]["namespace"] for item in reply.json["items"]} == {"edge"}
+
+
 async def test_large_objects_of_others_do_not_break_a_list(lab: Lab) -> None:
     """All of them together are more than is ever read as a whole."""
     pad = {"data": {"pad": "x" * 900_000}}
