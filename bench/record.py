@@ -3,6 +3,7 @@
 import importlib
 import os
 import re
+import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from bench.session import say
 OURS, THEIRS, BARE = "ours", "karmada-agent", "bare client"
 WHO = (OURS, THEIRS, BARE)
 PAGE = ROOT / "docs" / "performance.md"
+PAGE_WIDTH = 150
 CURVES = ROOT / "docs" / "performance"
 
 
@@ -141,7 +143,12 @@ def publish(page: str, record: Record, results: str, *, is_drawn: bool) -> str:
     of_machine = ", ".join(f"{key} {value}" for key, value in record.machine.items())
     parts = [
         begin,
-        f"`hack/bench {record.bench}`, [{results}](../bench/results/{results}), {of_machine}.",
+        textwrap.fill(
+            f"`hack/bench {record.bench}`, [{results}](../bench/results/{results}), {of_machine}.",
+            PAGE_WIDTH,
+            break_long_words=False,
+            break_on_hyphens=False,
+        ),
         "Median (smallest to largest) of the repetitions.",
         record.table(),
         *((f"![curves](performance/{record.bench}.svg)",) if is_drawn else ()),
