@@ -7,7 +7,6 @@ from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.gateway.command import TLS_BUFFER_BYTES
 from karmada_vc_agent.features.gateway.server.answers import (
     DECODED_BYTES,
-    PAGE_BYTES,
     PART_BYTES,
     WATCH_BYTES,
 )
@@ -25,6 +24,7 @@ from karmada_vc_agent.features.gateway.server.fairness import (
     SHORT_REQUESTS,
 )
 from karmada_vc_agent.features.gateway.server.gateway import HEAVY_BYTES, HELD_BYTES
+from karmada_vc_agent.features.gateway.server.host_requests import BODY_BYTES as ANSWER_BYTES
 from karmada_vc_agent.kube.client import LIST_CONNECTIONS
 from karmada_vc_agent.kube.reflector import LARGEST_PAGE_BYTES
 from karmada_vc_agent.model.objects import MEMORY_SPREAD, OBJECT_BYTES, SMALL_BYTES, STORED_BYTES
@@ -76,8 +76,8 @@ GATEWAY_PARTS = {
     "requests": OF_ALL * SHORT_REQUESTS * _SMALL,
     "bodies": TENANTS * 2 * BODY_BYTES,  # as sent by the client, and as sent to the host
     "plans": 2 * (HELD_BYTES + HEAVY_BYTES),  # each is translated into as much
-    "answers": TENANTS * 2 * PAGE_BYTES
-    + PAGE_BYTES,  # of lists and watches; the last one is encoded
+    # Of lists and watches, each of one object that JSON escapes make large; the last is encoded.
+    "answers": (TENANTS * 2 + 1) * ANSWER_BYTES,
     "decoded": DECODED_BYTES,  # one at a time: it is mapped and encoded at once
     "unread": OF_ALL * LONG_REQUESTS * WATCH_BYTES,  # until the first of them are cut
     "lent": LENT_BYTES + 2 * PART_BYTES,
