@@ -12,11 +12,11 @@ from bench.process import AgentProcess, Memory
 from bench.results import AgentResults, Burst, median
 from bench.watcher import Milestone, Subject, Watcher
 from bench.works import Object
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.vocabulary import execution_namespace
 from karmada_vc_agent.work.works import work_path
 
-CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
 PODS = "/api/v1/namespaces/default/pods"
 WRITERS = 24
 """POSTs at once in a burst; more made the API server no faster."""
@@ -63,7 +63,7 @@ class Bench:
             agent.check()
             if time.monotonic() - begin > timeout_s:
                 raise TimeoutError(f"Clusters not Ready: {', '.join(sorted(missing))}")
-            listed = await self._hub.get(CLUSTERS, most_bytes=LIST_BYTES)
+            listed = await self._hub.get(CLUSTERS_PATH, most_bytes=LIST_BYTES)
             missing -= {c["metadata"]["name"] for c in listed["items"] if _is_true(c, "Ready")}
             await asyncio.sleep(0.2 + POLL_CLUSTER_S * len(listed["items"]))
         return time.monotonic() - begin

@@ -9,10 +9,11 @@ import click
 from bench import audit
 from bench.command import Runs, bench_command, main
 from bench.lab import node_groups
-from bench.measurements import CLUSTERS, LIST_BYTES, make_pods, memory, wait_quiet
+from bench.measurements import LIST_BYTES, make_pods, memory, wait_quiet
 from bench.process import AgentProcess
 from bench.record import Goal, Record
 from bench.session import Session, say
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.client import ApiClient
 
 START_S = 3600.0
@@ -42,7 +43,7 @@ async def measure(
 
 async def _flaps(session: Session, agent: AgentProcess, result: Record, flaps: int) -> None:
     """Have node-1, which is of node group 1, become unready and ready again."""
-    path = f"{CLUSTERS}/nodes-1"
+    path = f"{CLUSTERS_PATH}/nodes-1"
     ready = (await session.hub.get(path))["status"]["nodeSummary"]["readyNum"]
     await _manage(session.host, None)
     session.requests.skip()
@@ -88,7 +89,7 @@ def _writes(session: Session) -> list[audit.Sent]:
 
 
 async def _allocated(hub: ApiClient) -> int:
-    listed = (await hub.get(CLUSTERS, most_bytes=LIST_BYTES))["items"]
+    listed = (await hub.get(CLUSTERS_PATH, most_bytes=LIST_BYTES))["items"]
     clusters = [each for each in listed if each["metadata"]["name"].startswith("nodes-")]
     resources = [(each.get("status") or {}).get("resourceSummary") or {} for each in clusters]
     return sum(int(each.get("allocated", {}).get("pods", 0)) for each in resources)

@@ -14,9 +14,10 @@ import orjson
 
 from bench import policy, works
 from bench.command import Runs, bench_command, main
-from bench.measurements import CLUSTERS, LIST_BYTES, WRITERS, in_turns
+from bench.measurements import LIST_BYTES, WRITERS, in_turns
 from bench.record import Record
 from bench.session import Session, say
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.model.objects import timestamp
@@ -71,14 +72,14 @@ async def measure(session: Session, result: Record, count: int) -> None:
 async def _cluster(hub: ApiClient, name: str) -> None:
     spec = {"syncMode": "Pull", "id": name}
     head = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster"}
-    await hub.create(CLUSTERS, {**head, "metadata": {"name": name}, "spec": spec})
+    await hub.create(CLUSTERS_PATH, {**head, "metadata": {"name": name}, "spec": spec})
     ready = _condition("Ready", "ClusterReady", "made by hack/bench")
     enabled = {
         "groupVersion": "apps/v1",
         "resources": [{"name": "deployments", "kind": "Deployment"}],
     }
     status = {"conditions": [ready], "apiEnablements": [enabled]}
-    await hub.merge_patch(f"{CLUSTERS}/{name}/status", {"status": status})
+    await hub.merge_patch(f"{CLUSTERS_PATH}/{name}/status", {"status": status})
 
 
 async def _works(session: Session, clusters: list[str]) -> str:
