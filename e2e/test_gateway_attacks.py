@@ -18,7 +18,7 @@ import urllib3
 from e2e.lab.dear_requests import dear_requests
 from e2e.lab.lone_gateway import ADMIN, LoneGateway, config_map, lone_gateway
 from e2e.lab.lone_server import lone_api_server
-from e2e.lab.memory import ADDED_BYTES, forget_peak, peak_bytes
+from e2e.lab.memory import ADDED_BYTES, added_from_now
 from e2e.lab.objects import custom_definition
 from e2e.lab.pair import Pair
 from e2e.lab.wait import PERIODIC_S, within
@@ -181,22 +181,20 @@ def test_small_costly_requests_starve_no_one(gateway: Pair, kind: str) -> None:
 
 def test_bodies_of_tiny_items_do_not_fill_the_memory(gateway: Pair) -> None:
     """Of two tenants at once; the process has served other attacks, whose peak does not count."""
-    before = current_bytes(gateway.gateway.pid)
-    forget_peak(gateway.gateway.pid)
+    added = added_from_now(gateway.gateway.pid)
     with _attack(gateway, "a", "tiny_items"), _attack(gateway, "b", "tiny_items"):
         time.sleep(15.0)
         for _ in range(5):
             path = "/api/v1/namespaces/edge/configmaps/settings"
             assert gateway.ask(path, "b").status == 200
-        held = peak_bytes(gateway.gateway.pid) - before
-    assert held < ADDED_BYTES, (before, held)
+        held = added()
+    assert held < ADDED_BYTES, held
 
 
 @pytest.mark.nightly  # in small: tests/unit/features/gateway/server/test_fair_shares.py
 def test_many_lists_do_not_fill_the_memory(gateway: Pair) -> None:
     """All at once over a host with large objects; what is too many is told to come again."""
-    before = current_bytes(gateway.gateway.pid)
-    forget_peak(gateway.gateway.pid)
+    added = added_from_now(gateway.gateway.pid)
     edge = gateway.space("edge", "a")
     for number in range(30):
         gateway.host.create(config_map(edge, f"large-{number}", pad="x" * 900_000))
@@ -204,8 +202,8 @@ def test_many_lists_do_not_fill_the_memory(gateway: Pair) -> None:
     with ThreadPoolExecutor(len(paths)) as pool:
         codes = set(pool.map(lambda path: gateway.ask(path, "a").status, paths))
     assert 200 in codes <= {200, 429}
-    held = peak_bytes(gateway.gateway.pid) - before
-    assert held < ADDED_BYTES, (before, held)
+    held = added()
+    assert held < ADDED_BYTES, held
     answer = gateway.ask("/api/v1/configmaps", "b")
     assert [each["metadata"]["namespace"] for each in answer.json()["items"]] == ["edge"]
 
@@ -357,8 +355,7 @@ def test_unread_watches_do_not_fill_the_memory(gateway: Pair, events: int, size:
     Without a bound each holds at least 1 MiB.
     """
     path = "/api/v1/namespaces/edge/configmaps?watch=true&resourceVersion=0"
-    before = current_bytes(gateway.gateway.pid)
-    forget_peak(gateway.gateway.pid)
+    added = added_from_now(gateway.gateway.pid)
     unread = [_unread(gateway, "a", path) for _ in range(400)]
     try:
         for each in unread:
@@ -367,14 +364,8 @@ def test_unread_watches_do_not_fill_the_memory(gateway: Pair, events: int, size:
         for _ in range(10):
             time.sleep(0.5)
             assert gateway.ask("/api/v1/namespaces/edge/configmaps/settings", "b").status == 200
-        held = peak_bytes(gateway.gateway.pid) - before
-        assert held < ADDED_BYTES, (before, held)
+        held = added()
+        assert held < ADDED_BYTES, held
     finally:
         for each in unread:
             each.close()
-
-
-def current_bytes(pid: int) -> int:
-    """Return the memory that a process has now."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) * 1024

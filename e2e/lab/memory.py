@@ -1,5 +1,6 @@
 """What a process has had of memory, as its node sees it, and what it may have."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from karmada_vc_agent.access.agent_objects import MEMORY_LIMIT, MEMORY_REQUEST
@@ -13,11 +14,16 @@ ADDED_BYTES = ENOUGH_BYTES - whole_units(MEMORY_REQUEST)
 
 def peak_bytes(pid: int) -> int:
     """Return the most memory that a process has had."""
+    return _bytes(pid, "VmHWM")
+
+
+def added_from_now(pid: int) -> Callable[[], int]:
+    """Return what reports how much more memory a process has had since then, at most."""
+    before = _bytes(pid, "VmRSS")
+    Path(f"/proc/{pid}/clear_refs").write_text("5")  # its peak is what it has now
+    return lambda: peak_bytes(pid) - before
+
+
+def _bytes(pid: int, field: str) -> int:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    peak = next(line for line in lines if line.startswith("VmHWM"))
-    return int(peak.split()[1]) * 1024
-
-
-def forget_peak(pid: int) -> None:
-    """Have the peak of a process be what it has now."""
-    Path(f"/proc/{pid}/clear_refs").write_text("5")
+    return int(next(line for line in lines if line.startswith(field)).split()[1]) * 1024
