@@ -56,9 +56,9 @@ class GatewaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
     """Address of the gateway's /metrics, over TLS with its certificate, and only to tokens that the
     host authorizes ([metrics](metrics.md#who-may-read-them)); 0 disables it."""
     max_requests: Annotated[int, Range(1)] = 200
-    """Requests at once. One of several virtual clusters has as many as are free, then gets 429."""
+    """Requests of all virtual clusters at once. One may have as many as are left; more get 429."""
     max_long_requests: Annotated[int, Range(1)] = 800
-    """Watches, followed logs and upgrades at once, shared in the same way."""
+    """Watches, followed logs and upgrades of all virtual clusters at once, shared likewise."""
     audit: bool = True
     """Write a line of JSON to standard output for each request, without bodies."""
 
