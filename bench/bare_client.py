@@ -210,18 +210,19 @@ class Accepted:
         return request.path.startswith(f"{CLUSTERS_PATH}/") and request.path.endswith("/status")
 
     async def follow(self, hub: aiohttp.ClientSession) -> None:
-        """Watch all Clusters, until it is cancelled. Raises RuntimeError where the watch ends."""
+        """Watch all Clusters, until it is cancelled: servers end watches that do not keep up."""
         form = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-        async with hub.get(
-            f"{CLUSTERS_PATH}?watch=true&resourceVersion=0",
-            headers={"Accept": form},
-            timeout=aiohttp.ClientTimeout(total=None),
-        ) as answer:
-            async for line in answer.content:
-                metadata = orjson.loads(line)["object"]["metadata"]
-                if CLUSTER_FINALIZER in metadata.get("finalizers", ()):
-                    self._by_path[f"{CLUSTERS_PATH}/{metadata['name']}/status"].set()
-        raise RuntimeError("the watch of Clusters ended")
+        while True:
+            async with hub.get(
+                f"{CLUSTERS_PATH}?watch=true&resourceVersion=0",
+                headers={"Accept": form},
+                timeout=aiohttp.ClientTimeout(total=None),
+                raise_for_status=True,
+            ) as answer:
+                async for line in answer.content:
+                    metadata = orjson.loads(line)["object"]["metadata"]
+                    if CLUSTER_FINALIZER in metadata.get("finalizers", ()):
+                        self._by_path[f"{CLUSTERS_PATH}/{metadata['name']}/status"].set()
 
     async def wait(self, request: Request) -> None:
         """Return once the Cluster of a status has it."""
