@@ -387,14 +387,14 @@ class PolicyStatusController:
             placement_enforced(layers, placement), rights_confined(rights, is_confined=is_confined)
         )
         new = [each for each in problems if each not in self._reported]
-        for problem in new:
-            self.report(problem)
         for reason in sorted({each.reason for each in new}):
             first, *others = (each.text for each in new if each.reason == reason)
             extra = {"reason": reason, "detail": first}
             if others:
                 extra["others"] = str(len(others))
+                first = f"{first} ({len(others)} more: see the conditions of the Cluster)"
             _log.warning("Admission policies need attention", extra=extra)
+            self.report(PolicyProblem(reason, first))
         self._reported = frozenset(problems)
         self._state.settle()
 
