@@ -180,10 +180,12 @@ def keys_of_node(old: Node | None, new: Node | None) -> Iterator[str]:
 
 
 def keys_of_cluster(
-    virtual_clusters: Container[str], nodes: Iterable[Node], old: Object | None, new: Object | None
+    virtual_clusters: Container[str], agent: str, nodes: Iterable[Node], *change: Object | None
 ) -> Iterator[str]:
-    """Yield all nodes if another agent starts or stops serving a virtual cluster of ours."""
-    if dig(new or old, "metadata", "name") in virtual_clusters and agent_of(old) != agent_of(new):
+    """Yield all nodes if an agent other than ours starts or stops serving a virtual cluster."""
+    before, after = (agent_of(cluster) or agent for cluster in change)
+    names = (dig(cluster, "metadata", "name") for cluster in change)
+    if before != after and any(name in virtual_clusters for name in names):
         for node in nodes:
             yield node.metadata.name
 

@@ -57,7 +57,8 @@ def claimed(name: str = "branch-a") -> Object:
 PLAIN = objects.namespace("plain")
 REGISTRATION: Keys = partial(registration.keys_of_registered, SERVED)
 STATUS: Keys = partial(cluster_status.keys_of_reported, OURS, SERVED)
-LABELS: Keys = partial(host_objects.keys_of_cluster, SERVED, [node("n1"), node("n2")])
+NODES = [node("n1"), node("n2")]
+LABELS: Keys = partial(host_objects.keys_of_cluster, SERVED, "home/agent", NODES)
 QUOTA: Keys = partial(feature.keys_of_object, SERVED)
 QUOTA_PLACE: Keys = partial(feature.keys_of_namespace, SERVED)
 DNS: Keys = partial(keys_of_dns, SERVED)
@@ -80,6 +81,9 @@ DEFAULTS: Keys = partial(namespace_writer.keys_of_object, SERVED)
         (STATUS, None, cluster("branch-b", generation=1), []),
         (LABELS, cluster(), cluster(agent="other/agent"), ["n1", "n2"]),
         (LABELS, cluster(agent="x"), cluster(agent="x"), []),
+        (LABELS, None, cluster(agent="home/agent"), []),
+        (LABELS, cluster(agent="home/agent"), None, []),
+        (LABELS, cluster(agent="other/agent"), cluster(), ["n1", "n2"]),
         (LABELS, None, cluster("stranger", agent="other/agent"), []),
         (host_objects.keys_of_node, None, node("n1"), ["n1"]),
         (host_objects.keys_of_node, node("n1"), None, ["n1"]),
