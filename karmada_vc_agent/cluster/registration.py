@@ -293,6 +293,12 @@ class RegistrationController:
     async def reconcile(self, name: str) -> Requeue | None:
         try:
             outcome = await self._reconcile(name)
+        except InvalidError as error:
+            outcome = self._refused(name, str(error))
+        except (AlreadyExistsError, NotFoundError):
+            outcome = Requeue(
+                0.5
+            )  # the watch will report it; then it is ours, absent or a conflict
         except KubeError as error:
             self.registrations.troubles[name] = str(error)
             raise
@@ -339,16 +345,10 @@ class RegistrationController:
     async def _register(self, vc: VirtualCluster, settings: str) -> Requeue | None:
         _log.info("Registering", extra={"virtual_cluster": vc.name})
         access = await self.access_of(vc)
-        try:
-            cluster = cluster_objects.new_cluster(
-                vc, self.clusters.id_of(vc.name), self.clusters.agent, self.clusters.host, access
-            )
-            created = await self.hub.create(CLUSTERS_PATH, cluster)
-        except InvalidError as error:
-            return self._refused(vc.name, str(error))
-        except AlreadyExistsError:
-            # The watch will report it; then it is ours or a conflict.
-            return Requeue(0.5)
+        cluster = cluster_objects.new_cluster(
+            vc, self.clusters.id_of(vc.name), self.clusters.agent, self.clusters.host, access
+        )
+        created = await self.hub.create(CLUSTERS_PATH, cluster)
         self.clusters.store.observe(created)
         await self.state.remember(vc.name, ClusterRecord(uid_of(created), settings))
         cluster = self.clusters.ours(vc.name) or created  # the hub has written it meanwhile
@@ -370,14 +370,11 @@ class RegistrationController:
             settings_changed=record is None or record.settings != settings,
         )
         if changes:
-            version = {"resourceVersion": version_of(cluster)}
-            changes["metadata"] = {**changes.get("metadata", {}), **version}
-            try:
-                answer = await self.hub.merge_patch(f"{CLUSTERS_PATH}/{vc.name}", changes)
-            except InvalidError as error:
-                return self._refused(vc.name, str(error))
-            except NotFoundError:
-                return Requeue(0.5)
+            same = {"uid": uid_of(cluster), "resourceVersion": version_of(cluster)}
+            if changes.keys() == {"spec"} and changes["spec"].keys() == {"resourceModels"}:
+                del same["resourceVersion"]  # the hub writes to a new Cluster at the same time
+            changes["metadata"] = {**changes.get("metadata", {}), **same}
+            answer = await self.hub.merge_patch(f"{CLUSTERS_PATH}/{vc.name}", changes)
             self.clusters.store.observe(answer)
         await self.state.remember(vc.name, ClusterRecord(uid_of(cluster), settings))
         return None

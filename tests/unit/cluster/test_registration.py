@@ -155,6 +155,25 @@ async def test_models_filled_in_at_creation_are_emptied_in_the_same_go(world: Wo
     assert world.hub.live(CLUSTER)["spec"]["resourceModels"] == []
 
 
+async def test_the_hub_that_completes_a_new_cluster_meets_no_conflict_with_its_models(
+    world: World,
+) -> None:
+    await register(world)
+    (patch,) = (each.body for each in world.hub.writes() if each.method == "PATCH")
+    uid = world.hub.live(CLUSTER)["metadata"]["uid"]
+    assert patch == {"spec": {"resourceModels": []}, "metadata": {"uid": uid}}
+
+
+async def test_what_others_write_too_is_changed_only_as_it_was_read(world: World) -> None:
+    await register(world)
+    world.virtual_clusters.put(RICH)
+    version = world.hub.live(CLUSTER)["metadata"]["resourceVersion"]
+    await register(world)
+    patch = world.hub.writes()[-1].body
+    assert patch["spec"].keys() >= {"taints"}
+    assert patch["metadata"]["resourceVersion"] == version
+
+
 async def test_name_that_another_cluster_has_is_not_touched(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
