@@ -91,6 +91,16 @@ def annotations_of(obj: Object) -> dict[str, str]:
     return _map_in(_map_in(obj, "metadata"), "annotations")
 
 
+def recorded_in(obj: Object, annotation: str, of: type[T]) -> dict[str, T]:
+    """Return the JSON object of an annotation, its values of a type; {} if it is malformed."""
+    try:
+        recorded = orjson.loads(annotations_of(obj).get(annotation, "{}"))
+    except ValueError:
+        return {}
+    items = recorded.items() if isinstance(recorded, dict) else ()
+    return {name: value for name, value in items if isinstance(value, of)}
+
+
 def text_at(obj: Any, *path: str | int) -> str:
     """Return the string at a path of an unvalidated object; "" if there is none."""
     value = dig(obj, *path)

@@ -191,9 +191,6 @@ class WorkParts:
         )
         common.stores.claims.hold_changed.subscribe(self.on_cluster(self.events.namespace_held))
 
-    def _shared_store_of(self, resource: Resource) -> Store[Object] | None:
-        return self.shared_informers.store(resource)
-
     def on_cluster(
         self, report: Callable[Concatenate[Object, P], None]
     ) -> Callable[Concatenate[str, P], None]:
@@ -213,7 +210,7 @@ class WorkParts:
         adoptions = common.hooks.placement_keeper(self.kept)
         self.shared_objects = SharedObjects(
             clients.host,
-            self._shared_store_of,
+            lambda resource: self.shared_informers.store(resource),  # noqa: PLW0108 - made below
             common.signals.work_affected.emit,
             self.interpreter,
             former,

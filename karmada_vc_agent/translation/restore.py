@@ -1,6 +1,5 @@
 """The way back: host objects in virtual names, and rules after Retain."""
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,6 +16,7 @@ from karmada_vc_agent.model.objects import (
     key_of,
     labels_of,
     metadata_map,
+    recorded_in,
 )
 from karmada_vc_agent.model.vocabulary import namespace_field
 from karmada_vc_agent.translation import kind_policy, placement
@@ -74,7 +74,7 @@ class Restorer:
 
 def names_of(obj: Object, context: TranslationContext) -> Names:
     """Return the mapping of names for a host object, including those recorded on it."""
-    return context.names(_noted(obj))
+    return context.names(recorded_in(obj, NAMES_ANNOTATION, str))
 
 
 def restore_text(text: str, names: Names) -> str:
@@ -109,15 +109,6 @@ def _text_restorer(names: Names) -> Callable[[str], str]:
         return recorded.get(word) or names.computed_back(word) or word
 
     return lambda text: _NAME_IN_TEXT.sub(restored, text)
-
-
-def _noted(obj: Object) -> dict[str, str]:
-    try:
-        noted = json.loads(annotations_of(obj).get(NAMES_ANNOTATION, "{}"))
-    except ValueError:
-        return {}
-    items = noted.items() if isinstance(noted, dict) else ()
-    return {host: virtual for host, virtual in items if isinstance(virtual, str)}
 
 
 def _restore_identity(obj: Object, gvk: GroupVersionKind, names: Names, namespace: str) -> None:

@@ -26,6 +26,7 @@ from karmada_vc_agent.model.objects import (
     key_of,
     labels_of,
     put,
+    recorded_in,
 )
 from karmada_vc_agent.model.quantity import read
 from karmada_vc_agent.model.vocabulary import WRITTEN_ANNOTATION
@@ -250,12 +251,7 @@ def with_owners(obj: Object, owners: Mapping[str, str]) -> Object:
 
 def owners_of(live: Object) -> dict[str, str]:
     """Return virtual cluster -> hash of what it desires, without malformed entries."""
-    try:
-        owners = json.loads(annotations_of(live).get(vocabulary.OWNERS_ANNOTATION, "{}"))
-    except ValueError:
-        return {}
-    items = owners.items() if isinstance(owners, dict) else ()
-    return {name: hash_ for name, hash_ in items if isinstance(hash_, str)}
+    return recorded_in(live, vocabulary.OWNERS_ANNOTATION, str)
 
 
 def content_hash(desired: Object) -> str:

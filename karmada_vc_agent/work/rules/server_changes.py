@@ -24,6 +24,7 @@ from karmada_vc_agent.model.objects import (
     gvk_of,
     maps_at,
     put,
+    recorded_in,
 )
 from karmada_vc_agent.model.quantity import read
 
@@ -318,12 +319,7 @@ def reassigned_ports(live: Object) -> list[tuple[int, int]]:
 
 def requested_ports(obj: Object) -> RequestedPorts:
     """Return the requests recorded on a Service, without malformed ones."""
-    try:
-        recorded = json.loads(annotations_of(obj).get(vocabulary.NODE_PORTS_ANNOTATION, "{}"))
-    except ValueError:
-        return {}
-    items = recorded.items() if isinstance(recorded, dict) else ()
-    return {key: port for key, port in items if isinstance(port, int)}
+    return recorded_in(obj, vocabulary.NODE_PORTS_ANNOTATION, int)
 
 
 def _port_key(port: Object) -> str:

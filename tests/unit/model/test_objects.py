@@ -35,6 +35,25 @@ def test_core_kinds_have_no_group() -> None:
     assert objects.gvk_of(DEPLOYMENT).api_version == "apps/v1"
 
 
+@pytest.mark.parametrize(
+    ("text", "recorded"),
+    [
+        ('{"a": "1", "b": 2, "c": null}', {"a": "1"}),
+        ("[1]", {}),
+        ("", {}),
+        ("{", {}),
+        ("[" * 100_000, {}),
+        (5, {}),
+    ],
+)
+def test_what_an_annotation_records_is_read_as_far_as_it_is_valid(
+    text: Any, recorded: dict[str, str]
+) -> None:
+    obj = {"metadata": {"annotations": {"x": text}}}
+    assert objects.recorded_in(obj, "x", str) == recorded
+    assert objects.recorded_in({}, "x", str) == {}
+
+
 def test_key_reads_as_kind_and_name() -> None:
     assert str(objects.key_of(DEPLOYMENT)) == "Deployment edge/web"
     assert str(ObjectKey(GroupVersionKind("", "v1", "Node"), "", "n1")) == "Node n1"
