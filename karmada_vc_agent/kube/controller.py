@@ -87,6 +87,9 @@ GROUPS_REMEMBERED = 1024
 HELD_CHECK_S = 0.05
 """How often groups that are held are checked: what they computed lately counts less and less."""
 
+TICK_S, LONG_TICKS = 0.25, 20
+"""Keys that wait for so many ticks are due with the next one: the loop wakes once for many."""
+
 LOW_EVERY = 8
 """One key of so many is of the backlog while there is one, and one of so many of each group."""
 
@@ -230,7 +233,10 @@ class WorkQueue(Generic[K]):
             if timer.when() <= loop.time() + delay_s:
                 return
             timer.cancel()
-        self._due[key] = loop.call_later(delay_s, self._enqueue, key)
+        due = loop.time() + delay_s
+        if delay_s >= TICK_S * LONG_TICKS:
+            due = math.ceil(due / TICK_S) * TICK_S
+        self._due[key] = loop.call_at(due, self._enqueue, key)
 
     def requeue_after(self, key: K, delay_s: float) -> None:
         """Enqueue a key that was processed, of the backlog unless it changed meanwhile."""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from karmada_vc_agent.kube.controller import ControllerInstrument, WorkQueue
+from karmada_vc_agent.kube.controller import TICK_S, ControllerInstrument, WorkQueue
 from karmada_vc_agent.kube.flows import TokenBucket
 from tests.fakes.virtual_time import VirtualTimeLoop, let_others_run
 from tests.unit.kube.queue_steps import take, work_off
@@ -44,6 +44,27 @@ async def test_key_added_while_it_is_worked_on_waits_for_its_worker() -> None:
     assert len(queue) == 0
     queue.done(key)
     assert await work_off(queue) == ["a"]
+
+
+async def test_keys_that_wait_for_long_are_due_together_and_none_early() -> None:
+    queue = new_queue()
+    waits_s = {f"{group}{number}": 10 + number / 100 for group in "ab" for number in range(50)}
+    for key, wait_s in waits_s.items():
+        queue.add_after(key, wait_s)
+    due_s: dict[str, float] = {}
+    while len(due_s) < len(waits_s):
+        key = await take(queue)
+        due_s[key] = elapsed_s()
+        queue.done(key)
+    assert all(0 <= due_s[key] - wait_s <= TICK_S for key, wait_s in waits_s.items())
+    assert len(set(due_s.values())) <= 0.5 / TICK_S + 1
+
+
+async def test_short_delay_ends_when_it_says() -> None:
+    queue = new_queue()
+    queue.add_after("a", 1.01)
+    await take(queue)
+    assert elapsed_s() == pytest.approx(1.01)
 
 
 async def test_key_added_often_while_in_progress_returns_once() -> None:

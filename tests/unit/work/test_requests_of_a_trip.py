@@ -14,7 +14,8 @@ _CONFIG_MAPS = f"/api/v1/namespaces/shop-v-{NEIGHBOUR}/configmaps"
 _DEPLOYMENTS = f"/apis/apps/v1/namespaces/shop-v-{NEIGHBOUR}/deployments"
 _STATUS = f"PUT {_WORK}/status"
 _EVENTS = ("SyncSucceed", "WorkDispatching", "ReflectStatusSucceed", "InterpretHealthSucceed")
-_QUIET_S = 60.0
+_QUIET_S = 45.0
+"""Until all is quiet after the start, and before what is done once a minute."""
 _TRIP_S = 1.0
 """All of a trip ends within it."""
 _ON_ITS_OWN = ("/leases", "/secrets/", "/clusters")
