@@ -1,4 +1,8 @@
-"""What a virtual cluster with much trouble costs single Works of another one."""
+"""What a virtual cluster with much trouble costs single Works of another one.
+
+A karmada-agent on a host of its own gets as many, in turns: what these take more is the trouble of
+the hub and the machine, which all agents share.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,13 +15,15 @@ from bench import works
 from bench.command import Runs, bench_command, main
 from bench.measurements import READY_S, wait_quiet
 from bench.neighbours import LOUD, LOUD_NAMESPACE, NEIGHBOUR, slow_host
-from bench.record import Goal, Record
+from bench.record import OURS, THEIRS, Goal, Record
 from bench.results import percentile
 from bench.session import Session, say
 
 QUIET = "quiet"
 LATENCY = "single Work -> Applied, ms"
 RATIO = "p50 of the quiet one"
+THEIR_CLUSTER = "fair-theirs"
+"""Of karmada-agent."""
 BESIDE = ("beside a burst", "beside Works that fail", "beside host writes of 29 s")
 GOALS = {f"{each}: {RATIO}": Goal(2) for each in BESIDE}
 
@@ -25,34 +31,43 @@ GOALS = {f"{each}: {RATIO}": Goal(2) for each in BESIDE}
 async def measure(session: Session, result: Record, count: int, failing: int, singles: int) -> None:
     """Measure one repetition; all trouble stays while the next begins, as its retries do."""
     groups = {NEIGHBOUR: "1", LOUD: "2"}
-    with session.lab.lone_agent(groups) as agent:
-        await session.bench.wait_ready(groups, agent, READY_S)
-        await session.bench.make_namespace(groups)
-        await session.bench.latencies(NEIGHBOUR, 3)
+    lab, bench = session.lab, session.bench
+    theirs = lab.karmada_agent(THEIR_CLUSTER, host=lab.kubeconfig("host2"))
+    with lab.lone_agent(groups) as agent, theirs as other:
+        await bench.wait_ready(groups, agent, READY_S)
+        await bench.wait_ready([THEIR_CLUSTER], other, READY_S)
+        await bench.make_namespace([*groups, THEIR_CLUSTER])
+        for cluster in (NEIGHBOUR, THEIR_CLUSTER):
+            await bench.latencies(cluster, 3)
         await wait_quiet(agent)
         quiet = await _latencies(session, result, QUIET, singles)
         async with _burst(session, count):
             beside = [await _latencies(session, result, BESIDE[0], singles)]
-        await session.bench.create_all(
+        await bench.create_all(
             (LOUD, works.widget(f"unknown-{number}")) for number in range(failing)
         )
         beside.append(await _latencies(session, result, BESIDE[1], singles))
         async with slow_host(session.host, LOUD_NAMESPACE):
-            await session.bench.create_all(
+            await bench.create_all(
                 (LOUD, works.config_map(f"slow-{number}")) for number in range(failing)
             )
             beside.append(await _latencies(session, result, BESIDE[2], singles))
-    for name, p50 in zip(BESIDE, beside, strict=True):
-        result.add(f"{name}: {RATIO}", p50 / quiet)
+    for name, p50s in zip(BESIDE, beside, strict=True):
+        for who, p50 in p50s.items():
+            result.add(f"{name}: {RATIO}", p50 / quiet[who], who)
 
 
-async def _latencies(session: Session, result: Record, name: str, singles: int) -> float:
-    """Record the latencies of single Works, in ms; return the p50 that the table has, too."""
-    latencies = await session.bench.latencies(NEIGHBOUR, singles)
-    result.add_samples(f"{name}: {LATENCY}", latencies)
-    p50 = percentile(latencies, 50)
-    say(f"{name}: p50 {p50:.1f} ms")
-    return p50
+async def _latencies(session: Session, result: Record, name: str, singles: int) -> dict[str, float]:
+    """Record the latencies of single Works, in ms; return the p50 of each agent."""
+    latencies: dict[str, list[float]] = {OURS: [], THEIRS: []}
+    for _ in range(singles):
+        latencies[OURS] += await session.bench.latencies(NEIGHBOUR, 1)
+        latencies[THEIRS] += await session.bench.latencies(THEIR_CLUSTER, 1)
+    for who, values in latencies.items():
+        result.add_samples(f"{name}: {LATENCY}", values, who)
+    p50s = {who: percentile(values, 50) for who, values in latencies.items()}
+    say(f"{name}: p50 {', '.join(f'{who} {p50:.1f} ms' for who, p50 in p50s.items())}")
+    return p50s
 
 
 @asynccontextmanager
@@ -75,8 +90,9 @@ def command(runs: Runs, *, count: int, failing: int, singles: int) -> None:
     """
     if runs.is_quick:
         count, failing, singles = 50, 10, 5
+    one = partial(measure, count=count, failing=failing, singles=singles)
     for _ in range(runs.repetitions):
-        runs.on_lone_host(partial(measure, count=count, failing=failing, singles=singles), 2)
+        runs.on_lone_host(one, 2, hosts=2)
 
 
 if __name__ == "__main__":

@@ -141,11 +141,11 @@ def node_groups(prefix: str, count: int) -> dict[str, str]:
     return {f"{prefix}-{number}": str(number) for number in range(1, count + 1)}
 
 
-def lone_host(
-    groups: int, *, keep: bool, each: int = 1, qps: int = 0
+def audited(
+    groups: int, *, keep: bool, hosts: int = 1, each: int = 1, qps: int = 0
 ) -> AbstractContextManager[Lab]:
-    """Run a hub and one host that keep audit logs; see control_planes()."""
-    return control_planes(groups, keep=keep, hosts=1, each=each, audit=True, qps=qps)
+    """Run a hub and hosts that keep audit logs; see control_planes()."""
+    return control_planes(groups, keep=keep, hosts=hosts, each=each, audit=True, qps=qps)
 
 
 @contextmanager
