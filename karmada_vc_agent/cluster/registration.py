@@ -370,10 +370,8 @@ class RegistrationController:
             settings_changed=record is None or record.settings != settings,
         )
         if changes:
-            same = {"uid": uid_of(cluster), "resourceVersion": version_of(cluster)}
-            if changes.keys() == {"spec"} and changes["spec"].keys() == {"resourceModels"}:
-                del same["resourceVersion"]  # the hub writes to a new Cluster at the same time
-            changes["metadata"] = {**changes.get("metadata", {}), **same}
+            version = {"resourceVersion": version_of(cluster)}
+            changes["metadata"] = {**changes.get("metadata", {}), **version}
             answer = await self.hub.merge_patch(f"{CLUSTERS_PATH}/{vc.name}", changes)
             self.clusters.store.observe(answer)
         await self.state.remember(vc.name, ClusterRecord(uid_of(cluster), settings))

@@ -78,7 +78,7 @@ class HostStatus:
         enablements = self._api_enablements(served, vc)
         fields: Object = {
             "apiEnablements": enablements or None,
-            **self._resources(vc, cluster),
+            **self._resources(vc),
             "kubernetesVersion": await self._kubernetes_version() or None,
         }
         return fields, [
@@ -87,12 +87,12 @@ class HostStatus:
             *self.conditions(vc, cluster.get("status") or {}),
         ]
 
-    def _resources(self, vc: VirtualCluster, cluster: Object) -> Object:
+    def _resources(self, vc: VirtualCluster) -> Object:
         """Return the summaries of nodes and resources, by field; None = not reported."""
         if not self.with_resources:
             return {"nodeSummary": None, "resourceSummary": None}
         nodes = self.membership.nodes_of(vc.name)
-        models = (dig(cluster, "spec", "resourceModels") or []) if self.with_models else []
+        models = cluster_objects.standard_models(vc) if self.with_models else []
         on_nodes = [
             pod
             for node in nodes

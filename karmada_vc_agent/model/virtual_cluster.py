@@ -295,7 +295,7 @@ class VirtualClusterSettings(
     taints: tuple[Object, ...] = ()
     """Taints of the Cluster, applied when the settings change; taints of operators are kept."""
     resource_models: tuple[Object, ...] = ()
-    """Grades of nodes, as in `spec.resourceModels` of a Cluster."""
+    """Grades of nodes, as in `spec.resourceModels` of a Cluster, whose own are not used."""
     namespaces: Literal["Always", "OnDemand"] = "Always"
     """When host namespaces are created: always, or when something needs them."""
     adopt_namespaces: tuple[str, ...] = ()

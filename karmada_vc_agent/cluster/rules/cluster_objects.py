@@ -168,7 +168,7 @@ def cluster_changes(
 
     Labels, provider, region and zones are overlaid and never cleared, agent and host filled in
     where empty, taints added only if the settings changed: operators write these, too.
-    resourceModels follow the settings: the server defaults them otherwise (contract trap 16).
+    resourceModels follow the settings where these have some (contract trap 16).
     """
     patch: Object = {}
     labels = dig(cluster, "metadata", "labels") or {}
@@ -179,7 +179,7 @@ def cluster_changes(
     if agent and not annotations_of(cluster).get(AGENT_ANNOTATION):
         patch.setdefault("metadata", {})["annotations"] = {AGENT_ANNOTATION: agent}
     spec = cluster.get("spec") or {}
-    described = {**_described(vc), "resourceModels": standard_models(vc)}
+    described = {**_described(vc), **_filled({"resourceModels": standard_models(vc)})}
     changes = {key: value for key, value in described.items() if (spec.get(key) or []) != value}
     if settings_changed:
         taints = spec.get("taints") or []
@@ -201,7 +201,10 @@ def served_by_another(name: str, agent: str) -> str:
 
 
 def standard_models(vc: VirtualCluster) -> list[Object]:
-    """Return resourceModels as the server stores them: sorted and canonical (contract 1.2)."""
+    """Return resourceModels as the server stores them: sorted and canonical (contract 1.2).
+
+    Without any in the settings there are none, whatever the server filled in (trap 16).
+    """
     models = sorted(vc.resource_models, key=lambda model: int(model.get("grade") or 0))
     standard = []
     for index, model in enumerate(models):
@@ -298,7 +301,7 @@ def resource_summary(
 
     nodes: all of the virtual cluster, ready or not. pods_on_nodes: every pod bound to one of them;
     finished ones are not counted. pending_pods: its pods without a node, any phase.
-    resource_models: spec.resourceModels of the Cluster. quota: of the virtual cluster; it caps
+    resource_models: as `standard_models` returns them. quota: of the virtual cluster; it caps
     allocatable, and removes the modelings, since Karmada ignores allocatable next to them.
     Source: contract 4.4, 4.5.
     """

@@ -17,6 +17,7 @@ from karmada_vc_agent.model.virtual_cluster import LabelSelector, Requirement
 from karmada_vc_agent.model.vocabulary import AGENT_ANNOTATION, HOST_LABEL
 from karmada_vc_agent.runner import controllers
 from tests.fakes import objects
+from tests.fakes.storage import DEFAULT_MODELS
 from tests.fakes.world import AGENT, AGENT_NAMESPACE, HOST_UID, World
 
 CLUSTER = f"{CLUSTERS_PATH}/branch-a"
@@ -62,7 +63,7 @@ async def test_new_virtual_cluster_is_registered_for_pull(world: World) -> None:
     assert cluster["spec"] == {
         "id": cluster_id(HOST_UID, "branch-a"),
         "syncMode": "Pull",
-        "resourceModels": [],
+        "resourceModels": DEFAULT_MODELS,
     }
 
 
@@ -137,31 +138,18 @@ async def test_changed_settings_add_their_taints(world: World) -> None:
     ]
 
 
-async def test_models_that_the_server_filled_in_are_emptied(world: World) -> None:
+async def test_models_of_the_settings_replace_those_of_the_hub(world: World) -> None:
     await register(world)
-    live = world.hub.live(CLUSTER)
     models = [{"grade": 0, "ranges": [{"name": "cpu", "min": "0", "max": "9223372036854775807"}]}]
-    world.hub.change(CLUSTER, spec={**live["spec"], "resourceModels": models})
+    world.virtual_clusters.put(objects.virtual_cluster("branch-a", resource_models=tuple(models)))
     await register(world)
-    assert world.hub.live(CLUSTER)["spec"].get("resourceModels") == []
+    assert world.hub.live(CLUSTER)["spec"]["resourceModels"] == models
 
 
-async def test_models_filled_in_at_creation_are_emptied_in_the_same_go(world: World) -> None:
+async def test_a_new_cluster_is_one_request_to_the_hub(world: World) -> None:
+    """Karmada completes it by several updates, with which another one would be in conflict."""
     await register(world)
-    assert [str(request) for request in world.hub.writes()] == [
-        f"POST {CLUSTERS_PATH}",
-        f"PATCH {CLUSTER}",
-    ]
-    assert world.hub.live(CLUSTER)["spec"]["resourceModels"] == []
-
-
-async def test_the_hub_that_completes_a_new_cluster_meets_no_conflict_with_its_models(
-    world: World,
-) -> None:
-    await register(world)
-    (patch,) = (each.body for each in world.hub.writes() if each.method == "PATCH")
-    uid = world.hub.live(CLUSTER)["metadata"]["uid"]
-    assert patch == {"spec": {"resourceModels": []}, "metadata": {"uid": uid}}
+    assert [str(request) for request in world.hub.writes()] == [f"POST {CLUSTERS_PATH}"]
 
 
 async def test_what_others_write_too_is_changed_only_as_it_was_read(world: World) -> None:

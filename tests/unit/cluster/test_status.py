@@ -34,6 +34,7 @@ MODELS = [
     {"grade": 0, "ranges": [{"name": "cpu", "min": "0", "max": "1"}]},
     {"grade": 1, "ranges": [{"name": "cpu", "min": "1", "max": "9223372036854775807"}]},
 ]
+GRADED = objects.virtual_cluster(resource_models=tuple(MODELS))
 
 
 class Setting:
@@ -199,9 +200,8 @@ async def test_pods_on_the_nodes_and_waiting_for_them_are_counted(setting: Setti
     assert summary["allocating"] == {"cpu": "300m", "pods": "3"}
 
 
-async def test_models_of_the_cluster_are_counted(setting: Setting) -> None:
-    live = setting.world.hub.live(CLUSTER)
-    setting.world.hub.change(CLUSTER, spec={**live["spec"], "resourceModels": MODELS})
+async def test_models_of_the_settings_are_counted(setting: Setting) -> None:
+    setting.world.virtual_clusters.put(GRADED)
     await setting.sync()
     assert setting.status()["resourceSummary"]["allocatableModelings"] == [
         {"grade": 0, "count": 0},
@@ -209,9 +209,17 @@ async def test_models_of_the_cluster_are_counted(setting: Setting) -> None:
     ]
 
 
+async def test_models_that_only_the_hub_has_are_not_counted(setting: Setting) -> None:
+    """Without counts Karmada divides by the sums; its own grades count small nodes as nothing."""
+    live = setting.world.hub.live(CLUSTER)
+    setting.world.hub.change(CLUSTER, spec={**live["spec"], "resourceModels": MODELS})
+    await setting.sync()
+    assert "allocatableModelings" not in setting.status()["resourceSummary"]
+
+
 async def test_models_are_not_counted_where_their_gate_is_closed(world: World) -> None:
-    cluster = world.register(ready=None)
-    world.hub.change(CLUSTER, spec={**cluster["spec"], "resourceModels": MODELS})
+    world.register(ready=None)
+    world.virtual_clusters.put(GRADED)
     world.host.seed(objects.node("n1", {"branch": "a"}))
     setting = Setting(world, with_models=False)
     await setting.sync()
@@ -607,11 +615,10 @@ async def test_deleted_cluster_is_reported_as_forgotten(setting: Setting) -> Non
 
 
 async def test_quota_bounds_allocatable_and_takes_the_modelings_away() -> None:
-    vc = objects.virtual_cluster(quota={"requests.cpu": "1500m", "pods": "500"})
+    quota = {"requests.cpu": "1500m", "pods": "500"}
+    vc = objects.virtual_cluster(quota=quota, resource_models=tuple(MODELS))
     async with new_world(vc) as world:
-        cluster = world.register(ready=None)
-        models = [{"grade": 0, "ranges": [{"name": "cpu", "min": "0", "max": "64"}]}]
-        world.hub.seed({**cluster, "spec": {**cluster["spec"], "resourceModels": models}})
+        world.register(ready=None)
         world.host.seed(objects.node("n1", {"branch": "a"}))
         setting = Setting(world)
         await setting.sync()
