@@ -39,13 +39,11 @@ async def open_session(lab: Lab) -> AsyncIterator[Session]:
     """Watch all Works of the hub for the time of a block."""
     async with client(lab, "hub") as hub, client(lab, "host") as host:
         watcher = Watcher()
-        watch = asyncio.create_task(watcher.watch_works(hub))
         requests = Requests(lab.directory / "logs")
-        try:
+        async with asyncio.TaskGroup() as group:  # a watch that fails ends the bench
+            watch = group.create_task(watcher.watch_works(hub))
             yield Session(lab, hub, host, watcher, Bench(hub, watcher), requests)
-        finally:
             watch.cancel()
-            await asyncio.gather(watch, return_exceptions=True)
 
 
 def client(lab: Lab, name: str) -> ApiClient:

@@ -13,10 +13,11 @@ from enum import Enum
 import msgspec
 
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.errors import UnreachableError
+from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.vocabulary import cluster_of_execution_namespace
 from karmada_vc_agent.work.work_watches import ALL_WORKS_PATH
 
+AGAIN_S = 0.1
 Subject = tuple[str, str]
 """Cluster, and the name that a Work and its object share."""
 
@@ -102,9 +103,10 @@ class Watcher:
         decoder = msgspec.json.Decoder(_WorkEvent)
         while True:
             # A watch that ends, or that was silent for too long, starts over with what there is.
-            with suppress(UnreachableError):
+            with suppress(KubeError):
                 async for line in hub.watch(ALL_WORKS_PATH, {}):
                     self._note_work(decoder.decode(line))
+            await asyncio.sleep(AGAIN_S)
 
     def _note_work(self, event: _WorkEvent) -> None:
         of_work, status = event.object.metadata, event.object.status
@@ -123,10 +125,11 @@ class Watcher:
         """Follow objects of the host that belong to Works of a cluster until cancelled."""
         decoder = msgspec.json.Decoder(_ObjectEvent)
         while True:
-            with suppress(UnreachableError):
+            with suppress(KubeError):
                 async for line in host.watch(path, {}):
                     event = decoder.decode(line)
                     self.mark((cluster, event.object.metadata.name), Milestone.ON_HOST)
+            await asyncio.sleep(AGAIN_S)
 
     def mark(self, subject: Subject, milestone: Milestone) -> None:
         """Note that a subject reached a milestone now, unless it did before."""
