@@ -293,12 +293,6 @@ class RegistrationController:
     async def reconcile(self, name: str) -> Requeue | None:
         try:
             outcome = await self._reconcile(name)
-        except InvalidError as error:
-            outcome = self._refused(name, str(error))
-        except (AlreadyExistsError, NotFoundError):
-            outcome = Requeue(
-                0.5
-            )  # the watch will report it; then it is ours, absent or a conflict
         except KubeError as error:
             self.registrations.troubles[name] = str(error)
             raise
@@ -348,7 +342,9 @@ class RegistrationController:
         cluster = cluster_objects.new_cluster(
             vc, self.clusters.id_of(vc.name), self.clusters.agent, self.clusters.host, access
         )
-        created = await self.hub.create(CLUSTERS_PATH, cluster)
+        created = await self._written(vc.name, self.hub.create(CLUSTERS_PATH, cluster))
+        if isinstance(created, Requeue):
+            return created
         self.clusters.store.observe(created)
         await self.state.remember(vc.name, ClusterRecord(uid_of(created), settings))
         cluster = self.clusters.ours(vc.name) or created  # the hub has written it meanwhile
@@ -372,10 +368,20 @@ class RegistrationController:
         if changes:
             version = {"resourceVersion": version_of(cluster)}
             changes["metadata"] = {**changes.get("metadata", {}), **version}
-            answer = await self.hub.merge_patch(f"{CLUSTERS_PATH}/{vc.name}", changes)
+            patched = self.hub.merge_patch(f"{CLUSTERS_PATH}/{vc.name}", changes)
+            if isinstance(answer := await self._written(vc.name, patched), Requeue):
+                return answer
             self.clusters.store.observe(answer)
         await self.state.remember(vc.name, ClusterRecord(uid_of(cluster), settings))
         return None
+
+    async def _written(self, name: str, write: Awaitable[Object]) -> Object | Requeue:
+        try:
+            return await write
+        except InvalidError as error:
+            return self._refused(name, str(error))
+        except (AlreadyExistsError, NotFoundError):
+            return Requeue(0.5)  # the watch will report it; then it is ours, or a conflict
 
     def _refused(self, name: str, text: str) -> Requeue:
         self.registrations.troubles[name] = text

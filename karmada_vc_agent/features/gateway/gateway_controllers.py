@@ -268,7 +268,7 @@ class ClusterAccess:
             return {}
         try:
             await self.prepare(vc)
-        except (RetryError, ForbiddenError) as error:
+        except (RetryError, ForbiddenError, NotFoundError) as error:
             _log.warning(
                 "Registering a Cluster without access",
                 extra={"virtual_cluster": vc.name, "reason": str(error)},

@@ -11,9 +11,17 @@ from karmada_vc_agent.cluster.hub_clusters import (
 )
 from karmada_vc_agent.cluster.registration import REFUSED_RETRY, settings_digest
 from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, Requeue
-from karmada_vc_agent.kube.errors import ConflictError, ForbiddenError, UnreachableError
-from karmada_vc_agent.model.objects import annotations_of
-from karmada_vc_agent.model.virtual_cluster import LabelSelector, Requirement
+from karmada_vc_agent.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    UnreachableError,
+)
+from karmada_vc_agent.model.objects import Object, annotations_of
+from karmada_vc_agent.model.virtual_cluster import LabelSelector, Requirement, VirtualCluster
 from karmada_vc_agent.model.vocabulary import AGENT_ANNOTATION, HOST_LABEL
 from karmada_vc_agent.runner import controllers
 from tests.fakes import objects
@@ -160,6 +168,25 @@ async def test_what_others_write_too_is_changed_only_as_it_was_read(world: World
     patch = world.hub.writes()[-1].body
     assert patch["spec"].keys() >= {"taints"}
     assert patch["metadata"]["resourceVersion"] == version
+
+
+@pytest.mark.parametrize("error", [AlreadyExistsError, InvalidError, NotFoundError])
+async def test_what_prepares_the_access_to_a_new_cluster_fails_by_itself(
+    world: World, error: type[ApiError]
+) -> None:
+    """Only answers to writes of the Cluster say that it is refused, or there by now."""
+    await controller(world)
+
+    async def fails(_: VirtualCluster) -> Object:
+        raise error(400, "Failed", "the namespace is missing")
+
+    world.parts.common.hooks.fields_of_new = fails
+    made = world.spec(controllers.registration)
+    with pytest.raises(error):
+        await made.reconcile("branch-a")
+    troubles = world.parts.common.registrations.troubles
+    assert troubles["branch-a"] == "the namespace is missing"
+    assert world.hub.writes() == []
 
 
 async def test_name_that_another_cluster_has_is_not_touched(
