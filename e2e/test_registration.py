@@ -88,10 +88,10 @@ def test_a_cluster_offers_what_it_takes_and_hides_what_would_be_refused(lab: Lab
     assert not hidden & offered
 
 
-def test_a_cluster_has_no_resource_models_by_default(lab: Lab) -> None:
+def test_the_models_that_the_hub_fills_in_count_nothing(lab: Lab) -> None:
     group = lab.group("a")
     lab.serve(group)
-    within(STARTED_S, lambda: _has_no_models(lab.cluster(group.name)))
+    within(STARTED_S, lambda: _has_no_modelings(lab.cluster(group.name)))
 
 
 @pytest.mark.own_agent
@@ -118,7 +118,7 @@ def test_a_cluster_carries_what_the_settings_say_of_it(lab: Lab) -> None:
 def test_a_cluster_keeps_its_identity_when_the_agent_restarts(lab: Lab) -> None:
     group = lab.group("a")
     agent = lab.serve(group)
-    within(STARTED_S, lambda: _has_no_models(lab.cluster(group.name)))
+    within(STARTED_S, lambda: _has_no_modelings(lab.cluster(group.name)))
     before = lab.cluster(group.name)
     agent.terminate()
     agent.start()
@@ -156,7 +156,8 @@ def _offered(cluster: Object) -> set[tuple[str, str]]:
     }
 
 
-def _has_no_models(cluster: Object) -> None:
+def _has_no_modelings(cluster: Object) -> None:
+    assert cluster["spec"]["resourceModels"]
     assert "allocatableModelings" not in cluster["status"]["resourceSummary"]
 
 

@@ -78,7 +78,7 @@ class HostStatus:
         enablements = self._api_enablements(served, vc)
         fields: Object = {
             "apiEnablements": enablements or None,
-            **self._resources(vc),
+            **self._resources(vc, cluster),
             "kubernetesVersion": await self._kubernetes_version() or None,
         }
         return fields, [
@@ -87,12 +87,14 @@ class HostStatus:
             *self.conditions(vc, cluster.get("status") or {}),
         ]
 
-    def _resources(self, vc: VirtualCluster) -> Object:
+    def _resources(self, vc: VirtualCluster, cluster: Object) -> Object:
         """Return the summaries of nodes and resources, by field; None = not reported."""
         if not self.with_resources:
             return {"nodeSummary": None, "resourceSummary": None}
         nodes = self.membership.nodes_of(vc.name)
-        models = cluster_objects.standard_models(vc) if self.with_models else []
+        models = cluster_objects.standard_models(vc)
+        if not self.with_models or models != dig(cluster, "spec", "resourceModels"):
+            models = []  # Karmada reads counts by the grades of the Cluster
         on_nodes = [
             pod
             for node in nodes

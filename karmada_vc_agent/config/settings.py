@@ -248,7 +248,7 @@ class AgentConfig(
     cluster_failure_threshold: Annotated[Duration, Range()] = Duration(30)
     """How long the host must be unhealthy before a Cluster becomes not Ready."""
     enable_cluster_resource_modeling: bool = True
-    """Report resource sums, and modelings for Clusters with resourceModels."""
+    """Report resource sums, and modelings for virtual clusters with resourceModels."""
     install_policies: bool = True
     """Whether karmada-vc-agent join installs the admission policies on the host. The agent itself
     only reads them."""

@@ -168,7 +168,7 @@ def cluster_changes(
 
     Labels, provider, region and zones are overlaid and never cleared, agent and host filled in
     where empty, taints added only if the settings changed: operators write these, too.
-    resourceModels follow the settings where these have some (contract trap 16).
+    resourceModels follow the settings where these have some, and stay without (contract trap 16).
     """
     patch: Object = {}
     labels = dig(cluster, "metadata", "labels") or {}
@@ -201,10 +201,7 @@ def served_by_another(name: str, agent: str) -> str:
 
 
 def standard_models(vc: VirtualCluster) -> list[Object]:
-    """Return resourceModels as the server stores them: sorted and canonical (contract 1.2).
-
-    Without any in the settings there are none, whatever the server filled in (trap 16).
-    """
+    """Return resourceModels as the server stores them: sorted and canonical (contract 1.2)."""
     models = sorted(vc.resource_models, key=lambda model: int(model.get("grade") or 0))
     standard = []
     for index, model in enumerate(models):

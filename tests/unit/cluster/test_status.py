@@ -203,6 +203,10 @@ async def test_pods_on_the_nodes_and_waiting_for_them_are_counted(setting: Setti
 async def test_models_of_the_settings_are_counted(setting: Setting) -> None:
     setting.world.virtual_clusters.put(GRADED)
     await setting.sync()
+    assert "allocatableModelings" not in setting.status()["resourceSummary"], "not the same yet"
+    live = setting.world.hub.live(CLUSTER)
+    setting.world.hub.change(CLUSTER, spec={**live["spec"], "resourceModels": MODELS})
+    await setting.sync()
     assert setting.status()["resourceSummary"]["allocatableModelings"] == [
         {"grade": 0, "count": 0},
         {"grade": 1, "count": 2},
@@ -218,7 +222,8 @@ async def test_models_that_only_the_hub_has_are_not_counted(setting: Setting) ->
 
 
 async def test_models_are_not_counted_where_their_gate_is_closed(world: World) -> None:
-    world.register(ready=None)
+    cluster = world.register(ready=None)
+    world.hub.change(CLUSTER, spec={**cluster["spec"], "resourceModels": MODELS})
     world.virtual_clusters.put(GRADED)
     world.host.seed(objects.node("n1", {"branch": "a"}))
     setting = Setting(world, with_models=False)
@@ -618,7 +623,8 @@ async def test_quota_bounds_allocatable_and_takes_the_modelings_away() -> None:
     quota = {"requests.cpu": "1500m", "pods": "500"}
     vc = objects.virtual_cluster(quota=quota, resource_models=tuple(MODELS))
     async with new_world(vc) as world:
-        world.register(ready=None)
+        cluster = world.register(ready=None)
+        world.hub.seed({**cluster, "spec": {**cluster["spec"], "resourceModels": MODELS}})
         world.host.seed(objects.node("n1", {"branch": "a"}))
         setting = Setting(world)
         await setting.sync()
