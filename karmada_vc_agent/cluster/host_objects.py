@@ -184,8 +184,7 @@ def keys_of_cluster(
 ) -> Iterator[str]:
     """Yield all nodes if an agent other than ours starts or stops serving a virtual cluster."""
     before, after = (agent_of(cluster) or agent for cluster in change)
-    names = (dig(cluster, "metadata", "name") for cluster in change)
-    if before != after and any(name in virtual_clusters for name in names):
+    if before != after and any(dig(c, "metadata", "name") in virtual_clusters for c in change):
         for node in nodes:
             yield node.metadata.name
 

@@ -174,8 +174,7 @@ def node_labels(parts: Parts) -> ControllerSpec[str]:
         lambda name: stores.clusters.other_agent(name) is not None,
         common.state.remember_label,
     )
-    clusters = stores.clusters
-    of_cluster = partial(host_objects.keys_of_cluster, vcs, clusters.agent, stores.nodes)
+    of_cluster = partial(host_objects.keys_of_cluster, vcs, stores.clusters.agent, stores.nodes)
     return ControllerSpec(
         "node-labels",
         common.queues.by_cluster(lambda node: stores.membership.owner_of(node) or flows.OWN),
@@ -183,7 +182,7 @@ def node_labels(parts: Parts) -> ControllerSpec[str]:
         FEW_WORKERS,
         sources=(
             Enqueues(stores.nodes.add_handler, host_objects.keys_of_node),
-            Enqueues(clusters.store.add_handler, of_cluster),
+            Enqueues(stores.clusters.store.add_handler, of_cluster),
             Enqueues(parts.works.registered.disputed.subscribe, itself),
         ),
         resync_keys=lambda _: (node.metadata.name for node in stores.nodes),
