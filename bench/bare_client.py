@@ -30,6 +30,7 @@ from karmada_vc_agent.model.vocabulary import CLUSTER_FINALIZER
 METHODS = {"update": "PATCH", "patch": "PATCH", "delete": "DELETE"}
 """Of what is no creation."""
 MERGE = "application/merge-patch+json"
+AGAIN_S = 0.01
 _OF_SERVER = (
     "creationTimestamp",
     "generation",
@@ -213,6 +214,7 @@ class Accepted:
         """Watch all Clusters, until it is cancelled: servers end watches that do not keep up."""
         form = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
         while True:
+            await asyncio.sleep(AGAIN_S)
             async with hub.get(
                 f"{CLUSTERS_PATH}?watch=true&resourceVersion=0",
                 headers={"Accept": form},

@@ -5,9 +5,10 @@ of the machine that it measures.
 """
 
 import asyncio
+import sys
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from enum import Enum
 
 import msgspec
@@ -17,7 +18,7 @@ from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.vocabulary import cluster_of_execution_namespace
 from karmada_vc_agent.work.work_watches import ALL_WORKS_PATH
 
-AGAIN_S = 0.1
+AGAIN_S = 0.5
 Subject = tuple[str, str]
 """Cluster, and the name that a Work and its object share."""
 
@@ -72,6 +73,16 @@ class _ObjectEvent(msgspec.Struct):
     object: _Object
 
 
+@asynccontextmanager
+async def _again() -> AsyncIterator[None]:
+    """Say why a watch failed, before it is opened again."""
+    try:
+        yield
+    except KubeError as error:
+        print(f"hack/bench: a watch is opened again: {error}", file=sys.stderr, flush=True)
+        await asyncio.sleep(AGAIN_S)
+
+
 class Watcher:
     """Remembers when each subject first reached each milestone, in seconds of `time.monotonic`."""
 
@@ -103,10 +114,9 @@ class Watcher:
         decoder = msgspec.json.Decoder(_WorkEvent)
         while True:
             # A watch that ends, or that was silent for too long, starts over with what there is.
-            with suppress(KubeError):
+            async with _again():
                 async for line in hub.watch(ALL_WORKS_PATH, {}):
                     self._note_work(decoder.decode(line))
-            await asyncio.sleep(AGAIN_S)
 
     def _note_work(self, event: _WorkEvent) -> None:
         of_work, status = event.object.metadata, event.object.status
@@ -125,11 +135,10 @@ class Watcher:
         """Follow objects of the host that belong to Works of a cluster until cancelled."""
         decoder = msgspec.json.Decoder(_ObjectEvent)
         while True:
-            with suppress(KubeError):
+            async with _again():
                 async for line in host.watch(path, {}):
                     event = decoder.decode(line)
                     self.mark((cluster, event.object.metadata.name), Milestone.ON_HOST)
-            await asyncio.sleep(AGAIN_S)
 
     def mark(self, subject: Subject, milestone: Milestone) -> None:
         """Note that a subject reached a milestone now, unless it did before."""
