@@ -20,7 +20,8 @@ from bench.watcher import Milestone
 START_S = 7200.0
 FRESH_S = 0.5
 """Between fresh Works."""
-POLL_S = 0.1
+POLL_S = 1.0
+"""A scrape of many virtual clusters takes the agent a part of a second."""
 VERIFIED = "start -> all Works verified, s"
 WRITES = "writes to the host but Leases and access reviews"
 PEAK = "peak RSS of steady RSS"

@@ -132,8 +132,8 @@ def _of_queue(controller: Controller[Any], served: Iterable[str]) -> Iterator[Sa
     yield Sample("workqueue_unfinished_work_seconds", (label, label), sum(working))
     longest = max(working, default=0.0)
     yield Sample("workqueue_longest_running_processor_seconds", (label, label), longest)
-    for name in served if controller.spec.by_cluster else ():
-        depth, oldest_s = waiting.get(name, (0, 0.0))
+    for name in filter(waiting.__contains__, served if controller.spec.by_cluster else ()):
+        depth, oldest_s = waiting[name]
         yield Sample("virtual_cluster_queue_depth", (name, label), depth)
         yield Sample("virtual_cluster_queue_oldest_seconds", (name, label), oldest_s)
 

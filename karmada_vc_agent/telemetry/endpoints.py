@@ -169,17 +169,17 @@ def health_routes(live: Checks, ready: Checks) -> Routes:
     return routes
 
 
-def metrics_routes(text: Callable[[], bytes], admission: Admission | None = None) -> Routes:
+def metrics_routes(
+    text: Callable[[], Awaitable[bytes]], admission: Admission | None = None
+) -> Routes:
     """Return /metrics; text: returns its content. admission: refuses a caller; None = no one."""
 
     async def metrics(request: web.Request) -> web.Response:
-        if admission is not None:
-            refusal = await admission(request.headers.get("Authorization", ""))
-            if refusal is not None:
-                status, why = refusal
-                headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-                return web.Response(status=status, text=f"{why}\n", headers=headers)
-        return web.Response(body=text(), headers={"Content-Type": _METRICS_TYPE})
+        if admission and (refusal := await admission(request.headers.get("Authorization", ""))):
+            status, why = refusal
+            headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+            return web.Response(status=status, text=f"{why}\n", headers=headers)
+        return web.Response(body=await text(), headers={"Content-Type": _METRICS_TYPE})
 
     return {METRICS_PATH: metrics}
 

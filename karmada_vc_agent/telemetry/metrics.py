@@ -6,8 +6,10 @@ import logging
 import platform
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -24,6 +26,7 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.controller import ControllerInstrument
 from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.kube.transport import ClientInstrument
@@ -76,11 +79,13 @@ class _Readings(Collector):
         self._sampled = sampled
         self._once = LogOnce(_log)
 
-    def describe(self) -> Iterable[Metric]:
-        return list(self._families().values())
-
     def collect(self) -> Iterator[Metric]:
-        families = self._families()
+        families = {
+            name: (CounterMetricFamily if each.sampled else GaugeMetricFamily)(
+                name, each.help, labels=each.labels
+            )
+            for name, each in self._sampled.items()
+        }
         for source in self._sources:
             try:
                 samples = list(source())
@@ -91,14 +96,6 @@ class _Readings(Collector):
             for name, labels, value in samples:
                 families[name].add_metric(labels, value)
         yield from families.values()
-
-    def _families(self) -> dict[str, CounterMetricFamily | GaugeMetricFamily]:
-        return {
-            name: (CounterMetricFamily if each.sampled else GaugeMetricFamily)(
-                name, each.help, labels=each.labels
-            )
-            for name, each in self._sampled.items()
-        }
 
 
 class Metrics:
@@ -141,8 +138,10 @@ class Metrics:
                 name, each.help, each.labels, buckets=each.buckets, registry=self.registry
             )
 
-    def text(self) -> bytes:
-        return generate_latest(self.registry)
+    async def text(self) -> bytes:
+        """Return all samples of now, written in a thread: those of many clusters take a second."""
+        read = SimpleNamespace(collect=partial(iter, list(self.registry.collect())))
+        return await flows.await_in_thread(partial(generate_latest, read), "metrics")
 
     def add_source(self, source: Source) -> None:
         self._sources.append(source)
@@ -215,15 +214,14 @@ def controller_meter(metrics: Metrics, controller: str) -> ControllerInstrument:
     }
     errors = counters["controller_runtime_reconcile_errors_total"].labels(controller)
     panics = counters["controller_runtime_reconcile_panics_total"].labels(controller)
+    failures = {"error": (errors,), "panic": (errors, panics)}
     times = timers["controller_runtime_reconcile_time_seconds"].labels(controller)
 
     def ended(result: str, took_s: float) -> None:
         results[result].inc()
         times.observe(took_s)
-        if result in ("error", "panic"):
-            errors.inc()
-        if result == "panic":
-            panics.inc()
+        for counter in failures.get(result, ()):
+            counter.inc()
 
     return ControllerInstrument(
         counters["workqueue_adds_total"].labels(*both).inc,

@@ -33,11 +33,12 @@ try:
     program.main()
 except SystemExit:
     pass
+from prometheus_client import generate_latest
 from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.feature_list import CONFIG
 from karmada_vc_agent.kube.kubeconfig import parse_kubeconfig
 hub = parse_kubeconfig(sys.stdin.buffer.read(), Path("hub"))
-assert b"hub_certificate_expiration" in Agent(CONFIG(), hub, hub).metrics.text()
+assert b"hub_certificate_expiration" in generate_latest(Agent(CONFIG(), hub, hub).metrics.registry)
 print("loaded", *sys.modules)
 """
 

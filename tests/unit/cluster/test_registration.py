@@ -10,6 +10,7 @@ from karmada_vc_agent.cluster.hub_clusters import (
     host_id,
 )
 from karmada_vc_agent.cluster.registration import REFUSED_RETRY, settings_digest
+from karmada_vc_agent.features.gateway.gateway_controllers import ClusterAccess
 from karmada_vc_agent.kube.controller import ControllerSpec, NotReadyError, Requeue
 from karmada_vc_agent.kube.errors import (
     AlreadyExistsError,
@@ -172,16 +173,15 @@ async def test_what_others_write_too_is_changed_only_as_it_was_read(world: World
 
 @pytest.mark.parametrize("error", [AlreadyExistsError, InvalidError, NotFoundError])
 async def test_what_prepares_the_access_to_a_new_cluster_fails_by_itself(
-    world: World, error: type[ApiError]
+    world: World, error: type[ApiError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only answers to writes of the Cluster say that it is refused, or there by now."""
-    await controller(world)
 
-    async def fails(_: VirtualCluster) -> Object:
+    async def fails(_access: ClusterAccess, _vc: VirtualCluster) -> Object:
         raise error(400, "Failed", "the namespace is missing")
 
-    world.parts.common.hooks.fields_of_new = fails
-    made = world.spec(controllers.registration)
+    monkeypatch.setattr(ClusterAccess, "fields_of_new", fails)
+    made, _ = await controller(world)
     with pytest.raises(error):
         await made.reconcile("branch-a")
     troubles = world.parts.common.registrations.troubles

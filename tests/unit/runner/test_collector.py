@@ -138,7 +138,7 @@ async def test_queue_reports_depth_and_oldest_of_each_virtual_cluster(setting: S
     setting.queue.add(("branch-a", "two"))
     setting.time += 1.0
     label = ("branch-a", "execution-controller")
-    assert setting.told("virtual_cluster_queue_depth") == {label: 2}
+    assert setting.told("virtual_cluster_queue_depth") == {label: 2}, "of others nothing waits"
     assert setting.told("virtual_cluster_queue_oldest_seconds") == {label: 6.0}
     name = ("execution-controller", "execution-controller")
     assert setting.told("workqueue_depth")[*name, "0"] == 2

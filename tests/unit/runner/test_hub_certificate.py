@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
+from prometheus_client import generate_latest
 
 from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.config.settings import AgentConfig
@@ -93,7 +94,7 @@ def test_end_is_that_of_the_certificate_in_use(setting: Setting) -> None:
 def test_end_is_a_metric(setting: Setting) -> None:
     for chain, shown in ((setting.in_use.certificate, True), (None, False)):
         agent = Agent(AgentConfig(), credentials(chain), credentials(None))
-        lines = agent.metrics.text().decode().splitlines()
+        lines = generate_latest(agent.metrics.registry).decode().splitlines()
         found = [line for line in lines if line.startswith("hub_certificate_expiration_")]
         assert bool(found) is shown
         assert all(float(line.split()[1]) == START.timestamp() + 100 * DAY_S for line in found)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from prometheus_client import generate_latest
 
 from generate.conditions_page import TEXTS, page
 from karmada_vc_agent.cluster.rules.conditions import ConditionType, Shown
@@ -24,7 +25,7 @@ SERIES = (
 
 
 def is_shown(world: World) -> bool:
-    return SERIES in world.parts.common.metrics.text().decode()
+    return SERIES in generate_latest(world.parts.common.metrics.registry).decode()
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ async def test_declared_condition_is_in_both_statuses_the_metric_the_sources_and
     broken = [toy.false("Broken", "branch-a")]
     for each in (conditions, conditions_of_objects(parts)):
         assert [c for c in each.of(world.vc(), {}) if c["type"] == "Toy"] == broken
-    text = parts.common.metrics.text().decode()
+    text = generate_latest(parts.common.metrics.registry).decode()
     assert SERIES.replace("CredentialRenewed", "Toy") in text
     assert caplog.messages.count("A toy is broken") == 1
     texts = {"Broken": {"why": "It fell.", "do": "Mend it."}}

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from prometheus_client import generate_latest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
 from karmada_vc_agent.kube.client import ApiClient
@@ -153,7 +154,7 @@ async def test_added_virtual_cluster_is_checked_by_all(served: World) -> None:
 
 
 async def test_metrics_report_the_virtual_clusters_served(served: World) -> None:
-    text = served.parts.common.metrics.text().decode()
+    text = generate_latest(served.parts.common.metrics.registry).decode()
     assert 'virtual_cluster_works{member_cluster="branch-a"' in text
 
 

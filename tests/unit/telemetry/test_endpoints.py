@@ -18,6 +18,10 @@ from karmada_vc_agent.telemetry.endpoints import health_routes, is_local, metric
 from tests.fakes.bursts import burst, still_open
 
 
+async def one_sample() -> bytes:
+    return b"a 1\n"
+
+
 @pytest.fixture
 def ready() -> dict[str, str | None]:
     return {"hub": None}
@@ -27,7 +31,7 @@ def ready() -> dict[str, str | None]:
 async def address(ready: dict[str, str | None]) -> AsyncIterator[str]:
     port = _free_port()
     routes = health_routes(lambda: {"leases": None}, lambda: ready)
-    routes |= metrics_routes(lambda: b"a 1\n")
+    routes |= metrics_routes(one_sample)
     runner = await serve(f"127.0.0.1:{port}", routes)
     assert runner is not None
     yield f"http://127.0.0.1:{port}"
@@ -102,7 +106,7 @@ async def bounded(request: pytest.FixtureRequest) -> AsyncIterator[Bounded]:
 
     port = _free_port()
     tls = serving_context() if request.param else None
-    routes = metrics_routes(lambda: b"a 1\n") | {"/slow": slow}
+    routes = metrics_routes(one_sample) | {"/slow": slow}
     runner = await serve(f"127.0.0.1:{port}", routes, tls)
     assert runner is not None
     client = ssl.create_default_context() if request.param else None
@@ -180,7 +184,7 @@ async def is_closed(reader: asyncio.StreamReader) -> bool:
 async def test_connection_without_a_request_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoints, "IDLE_S", 0.2)
     port = _free_port()
-    runner = await serve(f"127.0.0.1:{port}", metrics_routes(lambda: b"a 1\n"))
+    runner = await serve(f"127.0.0.1:{port}", metrics_routes(one_sample))
     assert runner is not None
     opened = [await connected(port, None, said) for said in (b"", b"GET /metr", METRICS)]
     await asyncio.sleep(1.0)
@@ -199,7 +203,7 @@ async def test_metrics_are_for_whom_is_admitted(header: str | None, expected: in
 
     port = _free_port()
     tls = serving_context()
-    runner = await serve(f"127.0.0.1:{port}", metrics_routes(lambda: b"a 1\n", admission), tls)
+    runner = await serve(f"127.0.0.1:{port}", metrics_routes(one_sample, admission), tls)
     assert runner is not None
     headers = {"Authorization": header} if header else {}
     async with (

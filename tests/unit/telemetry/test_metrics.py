@@ -1,10 +1,13 @@
 """Metrics: what is told arrives, ends with its virtual cluster, and stands in the docs."""
 
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 import pytest
+from prometheus_client import generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -56,6 +59,19 @@ def registered(metrics: Metrics) -> Families:
     return found
 
 
+class Noted(float):
+    """The number 7, which notes the threads that write it."""
+
+    def __new__(cls, threads: list[int]) -> Self:
+        made = super().__new__(cls, 7.0)
+        vars(made)["threads"] = threads
+        return made
+
+    def __float__(self) -> float:
+        vars(self)["threads"].append(threading.get_ident())
+        return 7.0
+
+
 def value(metrics: Metrics, name: str, /, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(name, labels)
 
@@ -66,7 +82,8 @@ def test_the_table_of_the_docs_is_what_the_registry_shows() -> None:
 
 def test_names_are_those_of_the_table_when_they_are_read_too() -> None:
     metrics = of_agent()
-    families = {family.name for family in text_string_to_metric_families(metrics.text().decode())}
+    text = generate_latest(metrics.registry).decode()
+    families = {family.name for family in text_string_to_metric_families(text)}
     without_total = {name.removesuffix("_total") for name in documented()}
     assert families == without_total
 
@@ -87,8 +104,8 @@ def test_source_that_fails_costs_the_others_nothing(caplog: pytest.LogCaptureFix
     metrics = Metrics()
     metrics.add_source(fails)
     metrics.add_source(lambda: [Sample("api_server_reachable", ("hub",), 1)])
-    metrics.text()
-    assert b'api_server_reachable{server="hub"} 1.0' in metrics.text()
+    generate_latest(metrics.registry)
+    assert b'api_server_reachable{server="hub"} 1.0' in generate_latest(metrics.registry)
     assert [record.message for record in caplog.records] == ["Failed to collect metrics"]
 
 
@@ -122,7 +139,7 @@ def test_kinds_that_tenants_bring_make_no_series_without_end() -> None:
     labels = {"server": "host", "resource": "other"}
     assert value(metrics, "watch_lists_total", **labels) == 5000 - RESOURCES
     for family in (b"watch_lists_total{", b"watch_starts_total{", b"object_faults_total{"):
-        assert metrics.text().count(family) == RESOURCES + 1
+        assert generate_latest(metrics.registry).count(family) == RESOURCES + 1
 
 
 def test_processes_of_scripts_are_counted_by_the_names_of_karmada() -> None:
@@ -153,6 +170,21 @@ def test_several_sources_fill_one_family() -> None:
         assert value(metrics, "api_server_reachable", server=server) == 1
 
 
+async def test_the_loop_goes_on_while_a_scrape_is_written() -> None:
+    metrics = Metrics()
+    loop_thread, threads = threading.get_ident(), list[int]()
+
+    def read() -> Iterator[Sample]:
+        assert threading.get_ident() == loop_thread, "sources read what the loop changes"
+        yield Sample("virtual_cluster_nodes", ("a",), Noted(threads))
+
+    metrics.add_source(read)
+    text = await metrics.text()
+    assert b'virtual_cluster_nodes{member_cluster="a"} 7.0' in text
+    assert threads
+    assert loop_thread not in threads
+
+
 def test_forgotten_virtual_cluster_has_no_series() -> None:
     metrics = Metrics()
     metrics.status_synced("a", 0.02)
@@ -167,7 +199,7 @@ def test_forgotten_virtual_cluster_has_no_series() -> None:
 def test_histograms_have_karmadas_buckets() -> None:
     metrics = Metrics()
     metrics.status_synced("a", 0.0)
-    text = metrics.text().decode()
+    text = generate_latest(metrics.registry).decode()
 
     def bounds(name: str, label: str) -> list[float]:
         found = re.findall(rf'{name}_bucket{{{label},?[^}}]*le="([^"]+)"', text)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterable
 
 import pytest
+from prometheus_client import generate_latest
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, ClusterRecord
 from karmada_vc_agent.features.deletion_brake.feature import (
@@ -165,7 +166,7 @@ async def test_held_deletions_are_reported(world: World) -> None:
     events = [message for _, reason, message in await world.events() if reason == "DeletionHeld"]
     assert len(events) == 5
     assert "5 of 10 objects" in events[0]
-    metrics = world.common.metrics.text().decode()
+    metrics = generate_latest(world.common.metrics.registry).decode()
     assert f'virtual_cluster_deletions_held{{member_cluster="{A}"}} 5.0' in metrics
 
 
