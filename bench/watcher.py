@@ -18,7 +18,7 @@ from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.model.vocabulary import cluster_of_execution_namespace
 from karmada_vc_agent.work.work_watches import ALL_WORKS_PATH
 
-AGAIN_S = 0.5
+AGAIN_S = 0.1
 Subject = tuple[str, str]
 """Cluster, and the name that a Work and its object share."""
 
@@ -78,9 +78,9 @@ async def _again() -> AsyncIterator[None]:
     """Say why a watch failed, before it is opened again."""
     try:
         yield
-    except KubeError as error:
+    except (KubeError, msgspec.ValidationError) as error:  # an ERROR has a Status, which is no Work
         print(f"hack/bench: a watch is opened again: {error}", file=sys.stderr, flush=True)
-        await asyncio.sleep(AGAIN_S)
+    await asyncio.sleep(AGAIN_S)
 
 
 class Watcher:
