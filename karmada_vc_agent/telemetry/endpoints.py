@@ -73,10 +73,9 @@ HANDSHAKE_S = 10.0
 
 
 class _BoundedSite(web.TCPSite):
-    """Has so many connections. tls: None = in the clear.
+    """Has so many connections; one above the bound replaces the oldest. tls: None = in the clear.
 
-    A client may open connections, send nothing on them, and leave the agent without files for its
-    own. So a new connection above the bound replaces the oldest one: an answer takes milliseconds.
+    A client may open connections, send nothing, and leave the agent without files for its own.
     """
 
     def __init__(
@@ -144,6 +143,7 @@ METRICS_PATH = "/metrics"
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
+Text = Callable[[], Awaitable[bytes]]
 Routes = dict[str, Handler]
 Admission = Callable[[str], Awaitable[tuple[int, str] | None]]
 """Header Authorization -> status and text of a rejection, or None."""
@@ -169,9 +169,7 @@ def health_routes(live: Checks, ready: Checks) -> Routes:
     return routes
 
 
-def metrics_routes(
-    text: Callable[[], Awaitable[bytes]], admission: Admission | None = None
-) -> Routes:
+def metrics_routes(text: Text, admission: Admission | None = None) -> Routes:
     """Return /metrics; text: returns its content. admission: refuses a caller; None = no one."""
 
     async def metrics(request: web.Request) -> web.Response:

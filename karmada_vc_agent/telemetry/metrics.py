@@ -1,11 +1,13 @@
 """The metrics of one agent: families, sources for gauges, instruments."""
 
+import asyncio
 import collections
 import itertools
 import logging
 import platform
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -112,6 +114,7 @@ class Metrics:
         GCCollector(registry=registry)
         PlatformCollector(registry=registry)
         self._sources: list[Source] = []
+        self._text: Future[bytes] | None = None
         self.sampled: dict[str, Family] = {}
         self.counters: dict[str, Counter] = {}
         self.timers: dict[str, Histogram] = {}
@@ -139,9 +142,11 @@ class Metrics:
             )
 
     async def text(self) -> bytes:
-        """Return all samples of now, written in a thread: those of many clusters take a second."""
-        read = SimpleNamespace(collect=partial(iter, list(self.registry.collect())))
-        return await flows.await_in_thread(partial(generate_latest, read), "metrics")
+        """Return all samples, written in one thread at a time: those of many take a second."""
+        if self._text is None or self._text.done():
+            read = SimpleNamespace(collect=partial(iter, list(self.registry.collect())))
+            self._text = flows.in_daemon_thread(partial(generate_latest, read), "metrics")
+        return await asyncio.wrap_future(self._text)
 
     def add_source(self, source: Source) -> None:
         self._sources.append(source)
@@ -263,6 +268,5 @@ class ClientMeter(ClientInstrument):
 
 
 def build_info() -> Iterator[Sample]:
-    version = metadata.version("karmada-vc-agent")
-    labels = (version, platform.python_version(), sysconfig.get_platform())
-    yield Sample("karmada_vc_agent_build_info", labels, 1)
+    of = (metadata.version("karmada-vc-agent"), platform.python_version(), sysconfig.get_platform())
+    yield Sample("karmada_vc_agent_build_info", of, 1)

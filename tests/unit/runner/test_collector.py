@@ -9,6 +9,7 @@ from karmada_vc_agent.kube.controller import Controller, ControllerSpec, WorkQue
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL
 from karmada_vc_agent.runner.collector import MetricsCollector, work_state
+from karmada_vc_agent.runner.controllers import all_controllers
 from karmada_vc_agent.telemetry.metrics import Metrics
 from tests.fakes import objects
 from tests.fakes.world import World
@@ -132,13 +133,22 @@ async def test_nodes_and_host_objects_are_counted(world: World, setting: Setting
     assert setting.told("virtual_cluster_host_objects") == {("branch-a",): 2}
 
 
+async def test_queues_of_these_controllers_alone_are_of_no_virtual_cluster(world: World) -> None:
+    made = all_controllers(world.parts)
+    not_by_cluster = {each.name for each in made if not each.spec.by_cluster}
+    assert not_by_cluster == {"admin-role", "orphans", "policy-status", "service-names"}
+    assert len(made) > 15
+
+
 async def test_queue_reports_depth_and_oldest_of_each_virtual_cluster(setting: Setting) -> None:
+    families = ("virtual_cluster_queue_depth", "virtual_cluster_queue_oldest_seconds")
+    assert [setting.told(each) for each in families] == [{}, {}], "nothing waits"
     setting.queue.add(("branch-a", "one"))
     setting.time += 5.0
     setting.queue.add(("branch-a", "two"))
     setting.time += 1.0
     label = ("branch-a", "execution-controller")
-    assert setting.told("virtual_cluster_queue_depth") == {label: 2}, "of others nothing waits"
+    assert setting.told("virtual_cluster_queue_depth") == {label: 2}
     assert setting.told("virtual_cluster_queue_oldest_seconds") == {label: 6.0}
     name = ("execution-controller", "execution-controller")
     assert setting.told("workqueue_depth")[*name, "0"] == 2

@@ -1,5 +1,6 @@
 """Metrics: what is told arrives, ends with its virtual cluster, and stands in the docs."""
 
+import asyncio
 import re
 import threading
 from collections.abc import Iterator
@@ -13,11 +14,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.telemetry.metrics import (
+    OF_CORE,
     RESOURCES,
     ClientMeter,
     Metrics,
     Sample,
     controller_meter,
+    declared_families,
 )
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
@@ -60,15 +63,17 @@ def registered(metrics: Metrics) -> Families:
 
 
 class Noted(float):
-    """The number 7, which notes the threads that write it."""
+    """The number 7, which notes the threads that write it; gate: to wait for before."""
 
-    def __new__(cls, threads: list[int]) -> Self:
+    def __new__(cls, threads: list[int], gate: threading.Event | None = None) -> Self:
         made = super().__new__(cls, 7.0)
-        vars(made)["threads"] = threads
+        vars(made).update(threads=threads, gate=gate)
         return made
 
     def __float__(self) -> float:
         vars(self)["threads"].append(threading.get_ident())
+        if (gate := vars(self)["gate"]) is not None:
+            assert gate.wait(10.0)
         return 7.0
 
 
@@ -183,6 +188,26 @@ async def test_the_loop_goes_on_while_a_scrape_is_written() -> None:
     assert b'virtual_cluster_nodes{member_cluster="a"} 7.0' in text
     assert threads
     assert loop_thread not in threads
+
+
+async def test_scrapes_at_once_are_written_once() -> None:
+    metrics, threads, gate = Metrics(), list[int](), threading.Event()
+    metrics.add_source(lambda: [Sample("virtual_cluster_nodes", ("a",), Noted(threads, gate))])
+    scrapes = [asyncio.create_task(metrics.text()) for _ in range(5)]
+    await asyncio.sleep(0)
+    scrapes[0].cancel()
+    gate.set()
+    texts = await asyncio.gather(*scrapes[1:])
+    assert len({*texts}) == 1
+    assert len(threads) == 1
+    await metrics.text()
+    assert len(threads) == 2, "a later one is of then"
+
+
+def test_no_two_families_have_one_name() -> None:
+    paths = (OF_CORE, *filter(None, (each.metrics for each in FEATURES)))
+    names = [name for path in paths for of in declared_families(path).values() for name in of]
+    assert len({*names}) == len(names)
 
 
 def test_forgotten_virtual_cluster_has_no_series() -> None:

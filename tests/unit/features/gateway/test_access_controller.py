@@ -19,6 +19,7 @@ from karmada_vc_agent.features.gateway.gateway_controllers import (
 )
 from karmada_vc_agent.features.gateway.tokens import clusters_of, matching, sealing_key_of, sums_of
 from karmada_vc_agent.kube.controller import Requeue, RetryError
+from karmada_vc_agent.kube.errors import ApiError, ForbiddenError, NotFoundError
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL
 from karmada_vc_agent.runner import controllers
@@ -295,6 +296,18 @@ async def test_access_ends_with_the_cluster(world: World) -> None:
     )
     revoked = world.host.changes()[0]
     assert str(revoked).startswith("PATCH"), "tokens are revoked first"
+
+
+@pytest.mark.parametrize("error", [ForbiddenError, NotFoundError])
+async def test_cluster_is_registered_without_access_that_cannot_be_prepared(
+    world: World, monkeypatch: pytest.MonkeyPatch, error: type[ApiError]
+) -> None:
+    async def fails(*_: object) -> None:
+        raise error(404, "NotFound", 'namespaces "karmada-cluster" not found')
+
+    monkeypatch.setattr(ClusterAccess, "prepare", fails)
+    await register(world)
+    assert access_fields(world) == {}
 
 
 async def test_turned_off_gateway_leaves_nothing(world: World) -> None:
