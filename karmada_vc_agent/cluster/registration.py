@@ -345,7 +345,6 @@ class RegistrationController:
         created = await self._written(vc.name, self.hub.create(CLUSTERS_PATH, cluster))
         if isinstance(created, Requeue):
             return created
-        self.clusters.store.observe(created)
         await self.state.remember(vc.name, ClusterRecord(uid_of(created), settings))
         cluster = self.clusters.ours(vc.name) or created  # the hub has written it meanwhile
         return await self._maintain(vc, cluster, self.state.cluster(vc.name), settings)
@@ -371,17 +370,18 @@ class RegistrationController:
             patched = self.hub.merge_patch(f"{CLUSTERS_PATH}/{vc.name}", changes)
             if isinstance(answer := await self._written(vc.name, patched), Requeue):
                 return answer
-            self.clusters.store.observe(answer)
         await self.state.remember(vc.name, ClusterRecord(uid_of(cluster), settings))
         return None
 
     async def _written(self, name: str, write: Awaitable[Object]) -> Object | Requeue:
         try:
-            return await write
+            cluster = await write
         except InvalidError as error:
             return self._refused(name, str(error))
         except (AlreadyExistsError, NotFoundError):
             return Requeue(0.5)  # the watch will report it; then it is ours, or a conflict
+        self.clusters.store.observe(cluster)
+        return cluster
 
     def _refused(self, name: str, text: str) -> Requeue:
         self.registrations.troubles[name] = text
