@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from bench.lab import Lab, audited
+from bench.lab import Lab, control_planes
 from bench.record import Goal, Record
 from bench.session import Session, describe, ending, open_session
 
@@ -31,12 +31,16 @@ class Runs:
     keep: bool
     karmada_qps: int
 
-    def on_lone_host(self, measure: Measure, groups: int, each: int = 1, *, hosts: int = 1) -> None:
+    def on_control_planes(
+        self, measure: Measure, groups: int, each: int = 1, *, hosts: int = 1
+    ) -> None:
         """Measure on control planes that run for this only. groups: of nodes; each: of a group.
 
         hosts: 2 where karmada-agent has one of its own.
         """
-        with audited(groups, keep=self.keep, hosts=hosts, each=each, qps=self.karmada_qps) as lab:
+        with control_planes(
+            groups, keep=self.keep, hosts=hosts, each=each, audit=True, qps=self.karmada_qps
+        ) as lab:
             asyncio.run(ending(self._measure(lab, measure)))
 
     async def _measure(self, lab: Lab, measure: Measure) -> None:

@@ -172,7 +172,7 @@ def command(
     kinds += [(DEPLOYMENT, count) for count in deployments]
     drains = plan(kinds, runs.repetitions, theirs_at_most)
     each = max(deployments, default=1) // PODS_A_NODE + 1
-    runs.on_lone_host(partial(measure, drains=drains), len(drains), each)
+    runs.on_control_planes(partial(measure, drains=drains), len(drains), each)
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def command(runs: Runs, *, count: int, failing: int, singles: int) -> None:
         count, failing, singles = 50, 10, 5
     one = partial(measure, count=count, failing=failing, singles=singles)
     for _ in range(runs.repetitions):
-        runs.on_lone_host(one, 2, hosts=2)
+        runs.on_control_planes(one, 2, hosts=2)
 
 
 if __name__ == "__main__":

@@ -172,7 +172,7 @@ def command(
             nodes = count * each
             size = partial(measure, count=count, nodes=nodes, pods=pods)
             size = partial(size, works_each=works_each, shards=shards)
-            runs.on_lone_host(size, count, each=each)
+            runs.on_control_planes(size, count, each=each)
 
 
 if __name__ == "__main__":

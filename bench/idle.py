@@ -106,7 +106,7 @@ def command(runs: Runs, *, sizes: tuple[int, ...], seconds: float) -> None:
     if runs.is_quick:
         sizes, seconds = (1, 10), 20.0
     for _ in range(runs.repetitions):
-        runs.on_lone_host(partial(measure, sizes=sorted(sizes), seconds=seconds), max(sizes))
+        runs.on_control_planes(partial(measure, sizes=sorted(sizes), seconds=seconds), max(sizes))
 
 
 if __name__ == "__main__":

@@ -141,13 +141,6 @@ def node_groups(prefix: str, count: int) -> dict[str, str]:
     return {f"{prefix}-{number}": str(number) for number in range(1, count + 1)}
 
 
-def audited(
-    groups: int, *, keep: bool, hosts: int = 1, each: int = 1, qps: int = 0
-) -> AbstractContextManager[Lab]:
-    """Run a hub and hosts that keep audit logs; see control_planes()."""
-    return control_planes(groups, keep=keep, hosts=hosts, each=each, audit=True, qps=qps)
-
-
 @contextmanager
 def control_planes(
     groups: int, *, keep: bool, hosts: int = 2, each: int = 1, audit: bool = False, qps: int = 0

@@ -77,7 +77,7 @@ def command(runs: Runs, *, clusters: int, count: int, seconds: float) -> None:
         clusters, count, seconds = 10, 50, 30.0
     one = partial(measure, clusters=node_groups("lease", clusters), count=count, seconds=seconds)
     for _ in range(runs.repetitions):
-        runs.on_lone_host(one, clusters)
+        runs.on_control_planes(one, clusters)
 
 
 if __name__ == "__main__":

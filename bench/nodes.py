@@ -135,7 +135,7 @@ def command(runs: Runs, *, clusters: int, count: int, flaps: int, pods: int) -> 
         clusters, count, flaps, pods = 2, 10, 3, 20
     one = partial(measure, clusters=node_groups("nodes", clusters), flaps=flaps, pods=pods)
     for _ in range(runs.repetitions):
-        runs.on_lone_host(one, clusters, each=count // clusters)
+        runs.on_control_planes(one, clusters, each=count // clusters)
 
 
 if __name__ == "__main__":

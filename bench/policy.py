@@ -152,7 +152,7 @@ def command(runs: Runs, *, sizes: tuple[int, ...]) -> None:
         sizes = (2, 10)
     for _ in range(runs.repetitions):
         for count in sizes:
-            runs.on_lone_host(partial(measure, count=count), count)
+            runs.on_control_planes(partial(measure, count=count), count)
 
 
 if __name__ == "__main__":

@@ -151,7 +151,7 @@ def command(runs: Runs, *, clusters: int, count: int) -> None:
         clusters, count = 10, 50
     groups = node_groups("restart", clusters)
     all_starts = partial(measure, clusters=groups, count=count, repetitions=runs.repetitions)
-    runs.on_lone_host(all_starts, clusters)
+    runs.on_control_planes(all_starts, clusters)
 
 
 if __name__ == "__main__":
