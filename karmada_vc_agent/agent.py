@@ -97,7 +97,9 @@ class Agent:
         self._live = LiveSettings(config)
         self._config = self._live.config
         self._hub_credentials = hub
-        self._hub_certificate = HubCertificate(self._current_hub_credentials)
+        self._hub_certificate = HubCertificate(
+            lambda: self.clients.hub.credentials if self.clients else self._hub_credentials
+        )
         self._host_credentials = host
         self._reregister = reregister
         self._node = node
@@ -118,9 +120,6 @@ class Agent:
         """Read the settings file again now, as SIGHUP asks for."""
         if self._settings is not None:
             self._settings.reload()
-
-    def _current_hub_credentials(self) -> Credentials:
-        return self.clients.hub.credentials if self.clients else self._hub_credentials
 
     async def _ask_host_about(self, path: str, review: Any) -> Object:
         if self.clients is None:

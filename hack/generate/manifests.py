@@ -27,6 +27,7 @@ from karmada_vc_agent.access.rights import (
 )
 from karmada_vc_agent.access.templates import Reasons
 from karmada_vc_agent.config.loading import load_config, with_profile_defaults
+from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import CONFIG, HUB_ROLES
 from karmada_vc_agent.install.apply_objects import manifest_text
 from karmada_vc_agent.install.host_rights import host_rights
@@ -123,7 +124,7 @@ def host_parts(namespace: str, image: str, settings: Path = SETTINGS) -> tuple[P
         "bindings.yaml": host_bindings(rights.access),
         "agent-objects.yaml": workload_objects(install),
     }
-    if config.has_open_names:
+    if _has_open_names(config):
         parts |= {name: [] for name in _OF_JOIN}
     return parts, host_reasons(rights.access)
 
@@ -220,12 +221,17 @@ _HEADS = {
 }
 
 
+def _has_open_names(config: AgentConfig) -> bool:
+    """Return whether `join --name` gives names that no generated manifest can list (ADR 62)."""
+    return config.has_other_sources and not config.objects.any_name
+
+
 _OF_JOIN = ("roles.yaml", "policies.yaml", "bindings.yaml")
 
 
 def _hub_text(settings: Path) -> str:
     config = load_config(CONFIG, settings, {})
-    if config.has_open_names:
+    if _has_open_names(config):
         return manifest_text(
             [], {}, f"`karmada-vc-agent join --only hub` has names.\n{_WRITTEN_BY}"
         )

@@ -242,6 +242,15 @@ class ClusterStatusController:
     _digest: tuple[object, str] = field(init=False, default=(None, ""))
     """The apiEnablements that were compared last, which Clusters share, and their digest."""
 
+    async def judge_all(self) -> None:
+        """Judge those with a status by one probe: no Lease and no Work waits for each of them."""
+        http_status = await self.host.probe.status()
+        for name in self.virtual_clusters if http_status == 200 else ():
+            cluster, is_deleting = self.clusters.ours(name), self.clusters.is_deleting(name)
+            was_reported = dig(cluster, "status") and not is_deleting
+            if was_reported and self._judge(name, http_status)["status"] == "True":
+                self.on_ready(name)
+
     async def reconcile(self, name: str) -> Requeue | None:
         vc, cluster = self.virtual_clusters.get(name), self.clusters.ours(name)
         if vc is None or cluster is None:
@@ -263,9 +272,7 @@ class ClusterStatusController:
             self._count(name, started, status, None)
             return Requeue(self.frequency_s)
         http_status = await self.host.probe.status()
-        is_in_doubt = self.host.client.history.is_in_doubt
-        observed = _IN_DOUBT if is_in_doubt else rules.observed_ready(http_status)
-        host = self.judgements.judge(name, observed, self.thresholds, self.clock.monotonic())
+        host = self._judge(name, http_status)
         is_up = host["status"] == "True"
         status = live
         if http_status == 200 and is_up:
@@ -283,6 +290,11 @@ class ClusterStatusController:
             await self._report(cluster, status, ready)
         self._count(name, started, status, http_status)
         return Requeue(self.frequency_s)
+
+    def _judge(self, name: str, http_status: int | None) -> Condition:
+        is_in_doubt = self.host.client.history.is_in_doubt
+        observed = _IN_DOUBT if is_in_doubt else rules.observed_ready(http_status)
+        return self.judgements.judge(name, observed, self.thresholds, self.clock.monotonic())
 
     def _count(self, name: str, started: float, status: Object, http_status: int | None) -> None:
         # The state of a Cluster that was deleted meanwhile is dropped already.

@@ -353,11 +353,6 @@ class AgentConfig(
         return self.objects.enabled or any(each.is_used for each in self.sources.values())
 
     @property
-    def has_open_names(self) -> bool:
-        """Return whether `join --name` gives names that no generated manifest can list (ADR 62)."""
-        return self.has_other_sources and not self.objects.any_name
-
-    @property
     def removes_clusters(self) -> bool:
         """Return whether the agent removes Clusters that are no longer desired from the hub."""
         drains = (each.is_used and each.drain for each in self.sources.values())

@@ -159,6 +159,7 @@ def cluster_status(parts: Parts) -> ControllerSpec[str]:
             *conditions.sources(),
         ),
         resync_keys=same,
+        ready=controller.judge_all,
     )
 
 

@@ -144,6 +144,31 @@ async def test_healthy_host_makes_the_cluster_ready_with_all_fields(setting: Set
     assert setting.ready == ["branch-a"]
 
 
+async def test_leases_of_all_with_a_status_start_by_one_probe() -> None:
+    vcs = tuple(objects.virtual_cluster(f"branch-{letter}") for letter in "abcd")
+    async with new_world(*vcs) as world:
+        world.register("branch-a")
+        world.hub.seed({**world.register("branch-b"), "status": {}})
+        world.register("branch-c")
+        world.hub.mark_deleted(f"{CLUSTERS_PATH}/branch-c")
+        setting = Setting(world)
+        world.look()
+        world.forget_requests()
+        await setting.controller.judge_all()
+        assert setting.ready == ["branch-a"], "b has no status, c is deleted, d is not registered"
+        assert setting.judgements.is_ready("branch-a")
+        assert len(world.host.requests) == 1
+        assert world.hub.requests == []
+
+
+async def test_no_lease_starts_while_the_host_does_not_answer(setting: Setting) -> None:
+    setting.world.register()
+    setting.world.look()
+    setting.world.host.health = {"/readyz": 500}
+    await setting.controller.judge_all()
+    assert setting.ready == []
+
+
 async def test_second_sync_writes_nothing(setting: Setting) -> None:
     await setting.sync()
     await setting.sync()
