@@ -321,7 +321,8 @@ class WorkParts:
         if self.reflects:
             old, new = (self._at_home(each, _cluster_of_work) for each in (old, new))
             for key in works_of_change(old, new):
-                if key[0] in self._common.virtual_clusters:
+                # One that is not listed yet is synced then.
+                if self.watches.works.get(*key) or self.finalizer.taken(key):
                     self._common.held_changes.changed(key, new)
 
     def _at_home(self, obj: Object | None, named: Callable[[Object], str]) -> Object | None:

@@ -49,6 +49,15 @@ async def test_work_is_due_when_its_object_changes(applied: World) -> None:
     assert applied.enqueued == [KEY]
 
 
+async def test_object_of_a_work_that_is_not_listed_waits_for_it(applied: World) -> None:
+    applied.hub.remove(WORK)
+    applied.look()
+    applied.enqueued.clear()
+    applied.host.change(SETTINGS, data={"value": "by hand"})
+    applied.look()
+    assert applied.enqueued == []
+
+
 async def test_work_is_due_when_its_namespace_changes(applied: World) -> None:
     path = "/api/v1/namespaces/edge-v-branch-a"
     metadata = applied.host.live(path)["metadata"]
