@@ -40,11 +40,11 @@ from karmada_vc_agent.work.works import Works
 
 _log = logging.getLogger(__name__)
 
-CHECK_S = 0.2
+CHECK_S, CHECK_CLUSTER_S = 0.2, 0.001
 _KINDS = ("ResourceInterpreterCustomization", "ResourceInterpreterWebhookConfiguration")
 """Of the stores of rules, in their order."""
 LISTS_S = 30.0
-"""How long first lists of a hub that answers may take: its state is newer."""
+"""How long the next first list of a hub that answers may take: its state is newer."""
 
 
 @dataclass(eq=False)
@@ -94,7 +94,7 @@ class OfflineServing(Offline):
             for name in self.saved.clusters:
                 self._fill_works(name)
             self._log_refusals()
-            await asyncio.sleep(CHECK_S)
+            await asyncio.sleep(CHECK_S + CHECK_CLUSTER_S * len(self.saved.clusters))
             if self.is_fencing and self.clusters.is_synced:
                 self.is_fencing = False
                 _log.info("The hub listed its Clusters; serving its state")
@@ -146,6 +146,7 @@ class OfflineServing(Offline):
             return
         if store.is_synced:
             self.saved.forget(name)
+            self._since.clear()
         elif self._is_overdue(name):
             self._times |= {name: at} if (at := self.saved.saved_at(name)) else {}
             store.seed(self.saved.works(name))

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from karmada_vc_agent.features.checkpoint import entries, feature
-from karmada_vc_agent.features.checkpoint.entries import RULES, RULES_KEY, Reason
+from karmada_vc_agent.features.checkpoint.entries import (
+    CLUSTER,
+    RULES,
+    RULES_KEY,
+    Reason,
+    head_key,
+)
 from karmada_vc_agent.features.checkpoint.feature import OfflineServing
 from karmada_vc_agent.features.checkpoint.reader import Saved, read
 from karmada_vc_agent.kube.codec import RawCodec
@@ -15,7 +21,7 @@ from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.runner.hub_presence import PATIENCE_S
 from karmada_vc_agent.work.works import Works
-from tests.unit.features.checkpoint.scene import cluster, expected, header, secret, work
+from tests.unit.features.checkpoint.scene import cluster, entry, expected, header, secret, work
 
 LONG_S = feature.LISTS_S + 5.0
 
@@ -166,6 +172,25 @@ async def test_works_wait_for_their_own_list(tasks: list[asyncio.Task[None]]) ->
     assert hub.names() == ["a", "one"]
     assert not hub.offline.is_fencing
     assert hub.offline.as_of("a") is not None
+
+
+async def test_works_wait_while_the_hub_lists_those_of_others(
+    tasks: list[asyncio.Task[None]],
+) -> None:
+    heads = {head_key(name): entry(CLUSTER, cluster(name), cluster=name, parts=1) for name in "bc"}
+    saved = read([secret(**heads)], expected(uids=dict.fromkeys("abc", "uid-a")))
+    hub = Hub(saved, is_away=False)
+    hub.clusters.replace_all([cluster(name) for name in "abc"], "50")
+    others = {name: Store[Object](RawCodec()) for name in "bc"}
+    hub.offline.works = Works({"a": hub.works, **others})
+    tasks.append(asyncio.ensure_future(hub.offline.run()))
+    for listed in (*others.values(), None):
+        await asyncio.sleep(feature.LISTS_S * 0.7)
+        assert hub.names() == ["a", "b", "c"], "the hub lists, one after another"
+        if listed is not None:
+            listed.replace_all([], "50")
+    await asyncio.sleep(feature.LISTS_S * 0.4)
+    assert hub.names() == ["a", "b", "c", "one"]
 
 
 async def test_works_of_another_cluster_are_refused(tasks: list[asyncio.Task[None]]) -> None:
