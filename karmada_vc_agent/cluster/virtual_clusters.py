@@ -197,15 +197,13 @@ class Membership:
         if node is None:
             return
         name, labels = node.metadata.name, node.metadata.labels
-        before = self._claimants.get(name, ())
-        vcs = self._virtual_clusters.values() if new is not None else ()
-        after = tuple(vc.name for vc in vcs if vc.selects(name, labels))
-        self._claim(name, before, after)
-        if before == after and old is not None and new is not None:
-            # Most updates are heartbeats, which change nothing that is reported.
-            is_labelled_alike = old.metadata.labels == new.metadata.labels
-            if old.status == new.status and old.spec == new.spec and is_labelled_alike:
-                return
+        before = after = self._claimants.get(name, ())
+        if old is None or new is None or old.metadata.labels != labels:
+            vcs = self._virtual_clusters.values() if new is not None else ()
+            after = tuple(vc.name for vc in vcs if vc.selects(name, labels))
+            self._claim(name, before, after)
+        elif old.status == new.status and old.spec == new.spec:
+            return  # most updates are heartbeats, which change nothing that is reported
         for cluster in dict.fromkeys((*before, *after)):
             self.changed.emit(cluster)
 

@@ -98,7 +98,8 @@ class LabelSelector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
         return bool(self.match_labels or self.match_expressions)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        return all(requirement.matches(labels) for requirement in self.requirements())
+        is_equal = self.match_labels.items() <= labels.items()
+        return is_equal and all(each.matches(labels) for each in self.match_expressions)
 
     def requirements(self) -> tuple[Requirement, ...]:
         equalities = (Requirement(k, "In", frozenset((v,))) for k, v in self.match_labels.items())
