@@ -332,7 +332,7 @@ class PolicyStatusController:
         self._seen: frozenset[str] | None = None
         self._changed_at = float("-inf")
         self._reported: frozenset[PolicyProblem] = frozenset()
-        self._is_plugin_on: bool | None = None
+        self._is_plugin_on: bool | None = None  # until a check showed whether it is
 
     def keys_of_namespace(self, old: Object | None, new: Object | None) -> Iterator[str]:
         """Yield the key if a new claim allows a better check, or the last claim was removed.
@@ -341,12 +341,8 @@ class PolicyStatusController:
         """
         before, after = (claim_of(obj) if obj is not None else None for obj in (old, new))
         is_last = before is not None and not self._claims.clusters()
-        if is_last or (before != after and new is not None and self.is_undecided()):
+        if is_last or (before != after and new is not None and self._is_plugin_on is None):
             yield EVERYTHING
-
-    def is_undecided(self) -> bool:
-        """Return True until a check showed whether the plugin PodNodeSelector is enabled."""
-        return self._is_plugin_on is None
 
     async def reconcile(self, _: str) -> Requeue:
         """Read the policies and check which are in effect. Raises KubeError, RetryError."""
@@ -372,7 +368,7 @@ class PolicyStatusController:
         if (is_on := await is_plugin_on(self._host, probed)) is not None:
             self._is_plugin_on = is_on
         self._report(problems, in_effect)
-        if self.is_undecided() and probed:
+        if self._is_plugin_on is None and probed:
             return Requeue(UNDECIDED_S)
         return Requeue(PROBLEM_S if problems else INTERVAL_S)
 
@@ -389,18 +385,13 @@ class PolicyStatusController:
         new = [each for each in problems if each not in self._reported]
         for reason in sorted({each.reason for each in new}):
             first, *others = (each.text for each in new if each.reason == reason)
-            extra = {"reason": reason, "detail": first}
-            if others:
-                extra["others"] = str(len(others))
-                first = f"{first} ({len(others)} more: see the conditions of the Cluster)"
+            more = f" ({len(others)} more: see the conditions of the Cluster)" if others else ""
+            extra = {"reason": reason, "detail": first + more}
             _log.warning("Admission policies need attention", extra=extra)
-            self.report(PolicyProblem(reason, first))
+            for cluster in filter(None, map(self._clusters.ours, self._virtual_clusters)):
+                self._recorder.record(COMPONENT, cluster, WARNING, reason, first + more)
         self._reported = frozenset(problems)
         self._state.settle()
-
-    def report(self, problem: PolicyProblem) -> None:
-        for cluster in filter(None, map(self._clusters.ours, self._virtual_clusters)):
-            self._recorder.record(COMPONENT, cluster, WARNING, problem.reason, problem.text)
 
     async def _compare(
         self, served: ServedApis, versions: Mapping[str, str]

@@ -1,5 +1,6 @@
 """PolicyStatusController: what it reports of policies, and what it finds by dry runs."""
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -17,7 +18,6 @@ from karmada_vc_agent.features.policies.feature import (
     PROBLEM_S,
     UNDECIDED_S,
     PlacementState,
-    PolicyProblem,
     PolicyStatusController,
 )
 from karmada_vc_agent.kube.controller import RetryError
@@ -79,10 +79,10 @@ class Setting:
         self.has_plugin = False
         self.watched: set[str] = set()
         self.changes: list[Condition | None] = []
-        self.told: list[PolicyProblem] = []
         host = world.host
         host.storage.served += kinds("Validating", "v1")
         host.seed(objects.namespace("kube-system"))
+        world.register()
         review: bytes = b'{"status": {"userInfo": {"username": "the-agent"}}}'
         path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
         host.answer(review, 201, path=path, times=1000)
@@ -97,7 +97,10 @@ class Setting:
         self.guard = PolicyStatusController(
             world.parts, lambda resource: self.watched.add(resource.gvk.kind)
         )
-        self.guard.report = self.told.append  # type: ignore[method-assign, assignment]
+
+    async def events(self) -> list[tuple[str, str]]:
+        """Return (reason, message) of all events about the Cluster."""
+        return [(reason, message) for _, reason, message in await self.world.events()]
 
     def _admit(self, place: Place, pod: Object) -> Object:
         if (place.served.kind, place.name) == ("Namespace", HOME):
@@ -169,7 +172,7 @@ async def test_policies_are_read_watched_and_reported(setting: Setting) -> None:
     assert setting.watched == {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
     assert setting.found() == ("True", "PodsKept", "enforced by ValidatingAdmissionPolicy")
     assert setting.confined()[:2] == ("True", "PoliciesInPlace")
-    assert setting.told == []
+    assert await setting.events() == []
 
 
 async def test_nothing_is_reported_twice(setting: Setting) -> None:
@@ -178,7 +181,7 @@ async def test_nothing_is_reported_twice(setting: Setting) -> None:
     await setting.settle()
     await setting.look()
     assert len(setting.changes) == 1
-    assert [problem.reason for problem in setting.told] == ["PolicyMissing"]
+    assert [reason for reason, _ in await setting.events()] == ["PolicyMissing"]
 
 
 async def test_what_is_wrong_in_the_same_way_is_one_line_of_the_log_and_one_event(
@@ -187,11 +190,10 @@ async def test_what_is_wrong_in_the_same_way_is_one_line_of_the_log_and_one_even
     world.host.seed(objects.namespace(HOME), objects.claimed())
     never_joined = Setting(world)
     await never_joined.settle()
-    (missing,) = (each.text for each in never_joined.told if each.reason == "PolicyMissing")
+    (missing,) = (text for reason, text in await never_joined.events() if reason == "PolicyMissing")
     lines = [each for each in caplog.records if getattr(each, "reason", "") == "PolicyMissing"]
-    (others,) = [vars(line)["others"] for line in lines]
-    assert int(others) > 10
-    assert f" ({others} more: see the conditions of the Cluster)" in missing
+    assert [vars(line)["detail"] for line in lines] == [missing]
+    assert re.search(r" \([1-9][0-9] more: see the conditions of the Cluster\)$", missing)
 
 
 async def test_a_mutating_policy_counts_in_the_version_that_is_served(setting: Setting) -> None:
@@ -294,7 +296,7 @@ async def test_page_in_place_of_a_probe_is_unknown(setting: Setting, page: str, 
     with pytest.raises(ApiError):
         await setting.look()
     assert setting.found()[0] == "True"
-    assert setting.told == []
+    assert await setting.events() == []
     await setting.look()
     assert setting.confined()[0] == "True"
 
@@ -382,18 +384,18 @@ async def test_a_namespace_that_refuses_for_another_reason_decides_nothing(
 ) -> None:
     setting.world.host.fail(403, "Forbidden", method="POST", path=PODS, message="no account yet")
     assert await setting.look() == UNDECIDED_S
-    assert setting.guard.is_undecided()
+    assert setting.guard._is_plugin_on is None
     setting.has_plugin = True
     assert await setting.look() == INTERVAL_S
     assert setting.found()[2] == "enforced by PodNodeSelector, ValidatingAdmissionPolicy"
-    assert not setting.guard.is_undecided()
+    assert setting.guard._is_plugin_on is not None
 
 
 async def test_plugin_is_not_probed_before_there_is_a_namespace(world: World) -> None:
     world.host.seed(objects.namespace(HOME))
     setting = Setting(world, OWNER)
     assert await setting.look() == INTERVAL_S
-    assert setting.guard.is_undecided()
+    assert setting.guard._is_plugin_on is None
 
 
 async def test_no_dry_run_leaves_a_pod(setting: Setting) -> None:
@@ -417,7 +419,7 @@ async def test_policy_of_the_gateway_is_looked_for_where_join_installed_it(world
     owner = replace(OWNER, gateway="the-gateway")
     setting = Setting(world, owner)
     await setting.look()
-    assert not setting.told
+    assert await setting.events() == []
     world.host.remove(f"{POLICIES}/" + owner.name("gateway-confines"))
     await setting.look()
-    assert {each.reason for each in setting.told} == {"PolicyMissing"}
+    assert {reason for reason, _ in await setting.events()} == {"PolicyMissing"}
