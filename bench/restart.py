@@ -25,11 +25,13 @@ POLL_CLUSTER_S = 0.005
 """A scrape costs the agent in proportion."""
 VERIFIED = "start -> all Works verified, s"
 WRITES = "writes to the host but Leases and access reviews"
+STATUSES = "Clusters whose status is written, as their Leases were late"
 PEAK = "peak RSS of steady RSS"
 FRESH = "fresh Work during it -> Applied, s"
 GOALS = {
     VERIFIED: Goal(20),
     WRITES: Goal(0),
+    STATUSES: Goal(0),
     PEAK: Goal(1.3),
     f"{FRESH}, p99": Goal(2),
 }
@@ -57,12 +59,33 @@ async def measure(
         await memory(agent)
     say(f"{count} Works of {len(clusters)} clusters are applied")
     for _ in range(repetitions):
-        session.requests.skip()
-        with session.lab.lone_agent(clusters) as agent:
-            await _start(session, agent, result, names, count)
+        for start in (_alone, _with_fresh):
+            session.requests.skip()
+            with session.lab.lone_agent(clusters) as agent:
+                await start(session, agent, result, names, count)
 
 
-async def _start(
+async def _alone(
+    session: Session, agent: AgentProcess, result: Record, names: list[str], count: int
+) -> None:
+    """Start while nothing else happens: what is written then is written for nothing."""
+    verified_s = await _verified(agent, count, POLL_S + POLL_CLUSTER_S * len(names))
+    sent = session.requests.news(audit.OURS)
+    of_host = [each.write.target for each in sent if each.server == "host" and not each.is_upkeep]
+    reviews = sum(each.plural.endswith("reviews") for each in of_host)
+    statuses = sum(each.write.target.plural == "clusters" for each in sent)
+    steady_kb = (await memory(agent)).rss_kb
+    result.add(VERIFIED, verified_s)
+    result.add(WRITES, len(of_host) - reviews)
+    result.add("access reviews of the host", reviews)
+    result.add(STATUSES, statuses)
+    result.add(PEAK, agent.peak_rss_kb() / steady_kb)
+    result.add("steady RSS, MB", steady_kb / 1024)
+    result.add("CPU of the start, s", agent.cpu_s())
+    say(f"verified after {verified_s:.1f} s; writes: {dict(audit.kinds(sent))}")
+
+
+async def _with_fresh(
     session: Session, agent: AgentProcess, result: Record, names: list[str], count: int
 ) -> None:
     fresh: list[Fresh] = []
@@ -70,23 +93,12 @@ async def _start(
         making = group.create_task(_fresh(session, agent, names, fresh, group))
         verified_s = await _verified(agent, count, POLL_S + POLL_CLUSTER_S * len(names))
         making.cancel()
-    sent = session.requests.news(audit.OURS)
-    of_host = [each for each in sent if each.server == "host"]
-    reviews = sum(each.write.target.plural.endswith("reviews") for each in of_host)
-    others = sum(
-        not each.is_upkeep and not each.write.target.name.startswith("fresh-") for each in of_host
-    )
     first_s = min(each.made_s + each.took_s for each in fresh)
-    steady_kb = (await memory(agent)).rss_kb
-    result.add(VERIFIED, verified_s)
     result.add("start -> first fresh Work Applied, s", first_s)
     result.add_samples(FRESH, [each.took_s for each in fresh if each.made_s < verified_s])
-    result.add(WRITES, others)
-    result.add("access reviews of the host", reviews)
-    result.add(PEAK, agent.peak_rss_kb() / steady_kb)
-    result.add("steady RSS, MB", steady_kb / 1024)
-    result.add("CPU of the start, s", agent.cpu_s())
-    say(f"verified after {verified_s:.1f} s, {len(fresh)} fresh; writes: {dict(audit.kinds(sent))}")
+    result.add("start with fresh Works -> all Works verified, s", verified_s)
+    say(f"verified after {verified_s:.1f} s, {len(fresh)} fresh")
+    await memory(agent)
 
 
 async def _fresh(
