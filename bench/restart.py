@@ -25,7 +25,7 @@ POLL_CLUSTER_S = 0.005
 """A scrape costs the agent in proportion."""
 VERIFIED = "start -> all Works verified, s"
 WRITES = "writes to the host but Leases and access reviews"
-STATUSES = "Clusters whose status is written, as their Leases were late"
+STATUSES = "writes of statuses of Clusters: their Leases were late"
 PEAK = "peak RSS of steady RSS"
 FRESH = "fresh Work during it -> Applied, s"
 GOALS = {

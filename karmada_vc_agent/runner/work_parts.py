@@ -317,11 +317,10 @@ class WorkParts:
         self._common.signals.own_object.emit(old, new)
 
     def _reflect(self, old: Object | None, new: Object | None) -> None:
-        """Have the Work of a host object that changed synced: to reflect it, and repair drift."""
+        """Have the listed Work of a host object that changed synced: to reflect and repair it."""
         if self.reflects:
             old, new = (self._at_home(each, _cluster_of_work) for each in (old, new))
             for key in works_of_change(old, new):
-                # One that is not listed yet is synced then.
                 if self.watches.works.get(*key) or self.finalizer.taken(key):
                     self._common.held_changes.changed(key, new)
 

@@ -43,8 +43,8 @@ _log = logging.getLogger(__name__)
 CHECK_S, CHECK_CLUSTER_S = 0.2, 0.001
 _KINDS = ("ResourceInterpreterCustomization", "ResourceInterpreterWebhookConfiguration")
 """Of the stores of rules, in their order."""
-LISTS_S = 30.0
-"""How long the next first list of a hub that answers may take: its state is newer."""
+LISTS_S, ALL_LISTS_S = 30.0, 300.0
+"""How long a hub that answers may take for the next first list, and for all: it is newer."""
 
 
 @dataclass(eq=False)
@@ -67,7 +67,7 @@ class OfflineServing(Offline):
 
     def __post_init__(self) -> None:
         super().__init__()
-        self._began_at = self.clock()
+        self._began_at = self._listed_at = self.clock()
         self._since: dict[str, float] = {}
         self._logged: set[str] = set()
         self._heads = {n: head for n in self.saved.clusters if (head := self.saved.head(n))}
@@ -118,8 +118,9 @@ class OfflineServing(Offline):
         answers = at is not None and at > self._began_at  # before this process was a standby
         if (self.is_away and not answers) or self.failing_s(what) >= PATIENCE_S:
             return True
-        since = self._since.setdefault(what, self.clock())
-        return self.clock() - since >= LISTS_S
+        now = self.clock()
+        since = self._since.setdefault(what, now)
+        return now - max(since, self._listed_at) >= LISTS_S or now - since >= ALL_LISTS_S
 
     def _fill_clusters(self) -> None:
         names = self.saved.clusters
@@ -146,7 +147,7 @@ class OfflineServing(Offline):
             return
         if store.is_synced:
             self.saved.forget(name)
-            self._since.clear()
+            self._listed_at = self.clock()
         elif self._is_overdue(name):
             self._times |= {name: at} if (at := self.saved.saved_at(name)) else {}
             store.seed(self.saved.works(name))

@@ -25,7 +25,12 @@ from karmada_vc_agent.kube.controller import (
     Signal,
     itself,
 )
-from karmada_vc_agent.kube.discovery import Resource, ServedApis, own_user_name
+from karmada_vc_agent.kube.discovery import (
+    Resource,
+    ServedApis,
+    items_unless_absent,
+    own_user_name,
+)
 from karmada_vc_agent.kube.errors import ForbiddenError, InvalidError, NotFoundError
 from karmada_vc_agent.kube.informers import InformerSet
 from karmada_vc_agent.model.objects import GroupVersionKind, Object, dig, labels_of
@@ -277,8 +282,7 @@ def _is_refused_by(policy: str, answer: Object | str) -> bool:
 COMPONENT = "policy-status"
 EVERYTHING = "placement"
 """The only key."""
-PROBE_AGAIN_S = 0.25
-UNDECIDED_S = 10.0
+PROBE_AGAIN_S, UNDECIDED_S = 0.25, 10.0
 """A new namespace may lack its ServiceAccount still, and then rejects every pod."""
 PROBLEM_S, INTERVAL_S = 10.0, 300.0
 """Rights and flags of the host change without an event."""
@@ -428,17 +432,14 @@ class PolicyStatusController:
         return problems, bool(live)
 
     async def _read(self, served: ServedApis, versions: Mapping[str, str]) -> dict[str, Object]:
-        live = {}
         with_gateway = replace(self._owner, gateway="gateway")  # for the name of its policy, too
-        for policy in admission.desired_policies(with_gateway, versions):
-            resource = admission.resource_of(served, policy)
-            path = resource.path(name=policy["metadata"]["name"])
-            try:
-                live[path] = await self._host.get(path)
-            except NotFoundError:
-                continue
-            finally:
-                self._watch(resource)
+        desired, live = admission.desired_policies(with_gateway, versions), {}
+        names = {policy["metadata"]["name"] for policy in desired}
+        for resource in dict.fromkeys(admission.resource_of(served, policy) for policy in desired):
+            self._watch(resource)
+            for policy in await items_unless_absent(self._host, resource.path()) or ():
+                if (name := policy["metadata"]["name"]) in names:
+                    live[resource.path(name=name)] = policy
         return live
 
 

@@ -193,6 +193,25 @@ async def test_works_wait_while_the_hub_lists_those_of_others(
     assert hub.names() == ["a", "b", "c", "one"]
 
 
+async def test_works_do_not_wait_for_ever_for_a_hub_that_lists_slowly(
+    tasks: list[asyncio.Task[None]],
+) -> None:
+    names = [f"c{number:02}" for number in range(20)]
+    heads = {head_key(each): entry(CLUSTER, cluster(each), cluster=each, parts=1) for each in names}
+    saved = read([secret(**heads)], expected(uids=dict.fromkeys(("a", *names), "uid-a")))
+    hub = Hub(saved, is_away=False)
+    hub.clusters.replace_all([cluster(name) for name in ("a", *names)], "50")
+    others = {name: Store[Object](RawCodec()) for name in names}
+    hub.offline.works = Works({"a": hub.works, **others})
+    tasks.append(asyncio.ensure_future(hub.offline.run()))
+    waited_s = 0.0
+    for store in others.values():
+        await asyncio.sleep(step_s := feature.LISTS_S * 0.9)
+        waited_s += step_s
+        store.replace_all([], "50")
+        assert ("one" in hub.names()) == (waited_s > feature.ALL_LISTS_S), waited_s
+
+
 async def test_works_of_another_cluster_are_refused(tasks: list[asyncio.Task[None]]) -> None:
     hub = await start(tasks, is_away=False)
     hub.clusters.replace_all([cluster(uid="another")], "50")

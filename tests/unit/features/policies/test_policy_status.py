@@ -275,7 +275,7 @@ async def test_policies_made_for_strict_are_in_order_in_strict_only(
 async def test_an_agent_that_may_not_read_policies_says_which_rule_it_lacks(
     setting: Setting,
 ) -> None:
-    setting.world.host.fail(403, "Forbidden", path=CONFINES, times=10)
+    setting.world.host.fail(403, "Forbidden", path=POLICIES, times=10)
     await setting.settle()
     assert str(NEEDED_RULE) in setting.confined()[2]
 
