@@ -45,11 +45,16 @@ class Fresh(NamedTuple):
 
 
 async def measure(
-    session: Session, result: Record, clusters: dict[str, str], count: int, repetitions: int
+    session: Session,
+    result: Record,
+    clusters: dict[str, str],
+    count: int,
+    repetitions: int,
+    flags: tuple[str, ...],
 ) -> None:
-    """Apply the Works once, then start again and again."""
+    """Apply the Works once, then start again and again. flags: of the agent."""
     bench = session.bench
-    with session.lab.lone_agent(clusters) as agent:
+    with session.lab.lone_agent(clusters, *flags) as agent:
         await bench.wait_ready(clusters, agent, START_S)
         await bench.make_namespace(clusters)
         names = list(clusters)
@@ -61,7 +66,7 @@ async def measure(
     for _ in range(repetitions):
         for start in (_alone, _with_fresh):
             session.requests.skip()
-            with session.lab.lone_agent(clusters) as agent:
+            with session.lab.lone_agent(clusters, *flags) as agent:
                 await start(session, agent, result, names, count)
 
 
@@ -149,7 +154,8 @@ def _of_execution(metrics: dict[str, float], family: str, label: str = "") -> fl
 @bench_command("restart", GOALS)
 @click.option("--clusters", default=1000, show_default=True, type=click.IntRange(1))
 @click.option("--works", "count", default=10_000, show_default=True, help="Of all together.")
-def command(runs: Runs, *, clusters: int, count: int) -> None:
+@click.option("--cluster-wide", is_flag=True, help="One watch of Works; needs --output.")
+def command(runs: Runs, *, clusters: int, count: int, cluster_wide: bool) -> None:
     r"""Measure a start with many Works that are applied already.
 
     Takes 20 minutes; with --quick 2.
@@ -158,11 +164,18 @@ def command(runs: Runs, *, clusters: int, count: int) -> None:
     Examples:
       hack/bench restart
       hack/bench restart --clusters 100 --works 5000
+      hack/bench restart --cluster-wide --output one-watch.json
     """
+    if cluster_wide and not (runs.is_quick or click.get_current_context().params["output"]):
+        text = "--cluster-wide needs --output: docs/performance.md has the figures of a watch each"
+        raise click.UsageError(text)
+    flags = ("--works-cluster-wide",) if cluster_wide else ()
     if runs.is_quick:
         clusters, count = 10, 50
     groups = node_groups("restart", clusters)
-    all_starts = partial(measure, clusters=groups, count=count, repetitions=runs.repetitions)
+    all_starts = partial(
+        measure, clusters=groups, count=count, repetitions=runs.repetitions, flags=flags
+    )
     runs.on_control_planes(all_starts, clusters)
 
 

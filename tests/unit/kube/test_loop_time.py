@@ -27,10 +27,10 @@ class World:
     """A queue whose groups have a share of the loop; a group in `unbounded` has no bound."""
 
     def __init__(self) -> None:
-        self.clock = Clock()
+        self.clock, self.cpu = Clock(), Clock()
         self.reported: list[Hashable] = []
         self.shares: dict[Hashable, float] = {"a": SHARE, "b": SHARE, "free": 0.0}
-        self.time = LoopTime(self.shares.get, self.reported.append, self.clock)
+        self.time = LoopTime(self.shares.get, self.reported.append, self.clock, self.cpu)
         self.queue: WorkQueue[Key] = WorkQueue(lambda key: key[0], loop_time=self.time)
 
 
@@ -41,9 +41,10 @@ def world() -> World:
 
 async def test_only_what_a_flow_computes_counts_not_what_it_waits_for(world: World) -> None:
     async def work() -> str:
-        world.clock.now += 0.1
+        world.cpu.now += 0.1
+        world.clock.now += 3.0  # other processes have the core
         await asyncio.sleep(5.0)
-        world.clock.now += 0.2
+        world.cpu.now += 0.2
         return "done"
 
     measure_with(world.time)
@@ -55,11 +56,11 @@ async def test_only_what_a_flow_computes_counts_not_what_it_waits_for(world: Wor
 
 async def test_work_that_fails_or_is_cancelled_counts_and_raises_as_without(world: World) -> None:
     async def fails() -> None:
-        world.clock.now += 0.1
+        world.cpu.now += 0.1
         raise ValueError("as without")
 
     async def waits() -> None:
-        world.clock.now += 0.1
+        world.cpu.now += 0.1
         await asyncio.Event().wait()
 
     with pytest.raises(ValueError, match="as without"):

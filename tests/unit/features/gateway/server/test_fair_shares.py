@@ -71,6 +71,7 @@ async def test_slots_are_shared_by_the_used_time() -> None:
     """The steps of "a" cost ten times as much: "b", who comes last, has ten of its for one."""
     clock, had = Clock(), []
     turns = FairScheduler(tuple, _share, clock)
+    turns.time.cpu = clock
 
     async def compute(cluster: str, times: int, cost_s: float) -> None:
         for _ in range(times):
