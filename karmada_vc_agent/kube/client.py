@@ -23,7 +23,7 @@ from karmada_vc_agent.kube.store import History
 from karmada_vc_agent.kube.transport import ClientInstrument, Credentials, Timeouts
 from karmada_vc_agent.model.objects import Object
 
-LIST_CONNECTIONS = 7  # as many as the memory limit allows (ADR 68)
+LIST_CONNECTIONS = 4
 MANY_WATCHES = 1_000_000
 PART_OF_OWN = 16
 """One of so many connections is of the agent itself alone, however many flows are slow."""

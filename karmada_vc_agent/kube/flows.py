@@ -256,8 +256,8 @@ def raise_file_limit() -> int:
     return soft_limit
 
 
-DECAY_S, REPORTED_EVERY_S = 1.0, 60.0
-"""After the first, what was used counts as 1/e of it."""
+DECAY_S, REPORTED_EVERY_S, SLOWED = 1.0, 60.0, 8
+"""After the first, what was used counts as 1/e. A step lasts so many times its CPU at most."""
 
 
 @dataclass(eq=False, repr=False)
@@ -271,7 +271,7 @@ class LoopTime:
     share_of: Callable[[Hashable], float | None]
     on_held: Callable[[Hashable], None] = lambda _: None
     clock: Callable[[], float] = time.perf_counter
-    cpu: Callable[[], float] = time.thread_time  # what others take of a core does not count
+    cpu: Callable[[], float] = time.thread_time
 
     def __post_init__(self) -> None:
         self._recent: dict[Hashable, tuple[float, float]] = {}
@@ -308,14 +308,14 @@ class LoopTime:
     def measured(self, flow: Hashable, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
         step: Callable[[], Any] = partial(work.send, None)
         while True:
-            began = self.cpu()
+            began, cpu = self.clock(), self.cpu()
             try:
                 waits_for = step()
             except StopIteration as ended:
                 result: T = ended.value
                 return result
             finally:
-                self.spend(flow, self.cpu() - began)
+                self.spend(flow, min(self.clock() - began, SLOWED * (self.cpu() - cpu)))
             try:
                 step = partial(work.send, (yield waits_for))
             except BaseException as error:  # noqa: BLE001 - whatever it is, it is meant for work

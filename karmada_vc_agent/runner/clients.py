@@ -36,7 +36,7 @@ URGENT = Timeouts(request_s=30.0)
 THIN = Timeouts(connect_s=30.0, silence_s=120.0, request_s=900.0, list_s=3600.0)
 THIN_URGENT = Timeouts(connect_s=30.0, silence_s=60.0, request_s=90.0)
 """Over a thin link what makes progress continues: a page may take minutes, a connection seconds."""
-THIN_REQUESTS = 4
+THIN_REQUESTS, THIN_LEASES = 4, 32
 """At once: enough for round trips of seconds, and so few that a Lease waits for kilobytes only."""
 OWNERS_QPS = 10.0
 OWNERS_BURST = 20
@@ -126,7 +126,7 @@ def connect(
             may_write=may_write,
         ),
         hub_urgent=hub_urgent(connections=URGENT_REQUESTS),
-        hub_leases=hub_urgent(connections=LEASE_LANES),
+        hub_leases=hub_urgent(connections=THIN_LEASES if is_thin else LEASE_LANES),
         hub_events=of_hub(qps=EVENTS_QPS, burst=EVENTS_BURST, connections=EVENTS, timeouts=bulk),
         host=of_host(
             qps=config.cluster_api_qps,

@@ -33,6 +33,10 @@ class World:
         self.time = LoopTime(self.shares.get, self.reported.append, self.clock, self.cpu)
         self.queue: WorkQueue[Key] = WorkQueue(lambda key: key[0], loop_time=self.time)
 
+    def compute(self, seconds: float) -> None:
+        self.clock.now += seconds
+        self.cpu.now += seconds
+
 
 @pytest.fixture
 def world() -> World:
@@ -41,10 +45,9 @@ def world() -> World:
 
 async def test_only_what_a_flow_computes_counts_not_what_it_waits_for(world: World) -> None:
     async def work() -> str:
-        world.cpu.now += 0.1
-        world.clock.now += 3.0  # other processes have the core
+        world.compute(0.1)
         await asyncio.sleep(5.0)
-        world.cpu.now += 0.2
+        world.compute(0.2)
         return "done"
 
     measure_with(world.time)
@@ -54,13 +57,27 @@ async def test_only_what_a_flow_computes_counts_not_what_it_waits_for(world: Wor
     assert world.time.used == {"a": pytest.approx(0.3)}
 
 
+@pytest.mark.parametrize(
+    ("took_s", "counts_s"), [(0.01, 0.01), (0.04, 0.04), (3.0, flows.SLOWED * 0.01)]
+)
+async def test_a_step_that_a_busy_machine_stops_counts_by_its_cpu(
+    world: World, took_s: float, counts_s: float
+) -> None:
+    async def work() -> None:
+        world.compute(0.01)
+        world.clock.now += took_s - 0.01
+
+    await world.time.measured("a", work())
+    assert world.time.used == {"a": pytest.approx(counts_s)}
+
+
 async def test_work_that_fails_or_is_cancelled_counts_and_raises_as_without(world: World) -> None:
     async def fails() -> None:
-        world.cpu.now += 0.1
+        world.compute(0.1)
         raise ValueError("as without")
 
     async def waits() -> None:
-        world.cpu.now += 0.1
+        world.compute(0.1)
         await asyncio.Event().wait()
 
     with pytest.raises(ValueError, match="as without"):
