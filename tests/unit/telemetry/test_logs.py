@@ -18,6 +18,7 @@ def root() -> Iterator[None]:
     """Give the root logger back as it was."""
     logger = logging.getLogger()
     handlers, level = logger.handlers[:], logger.level
+    logging.captureWarnings(capture=False)  # another test may have started logging, too
     yield
     logger.handlers[:], logger.level = handlers, level
     logging.captureWarnings(capture=False)
