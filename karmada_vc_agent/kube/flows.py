@@ -256,8 +256,11 @@ def raise_file_limit() -> int:
     return soft_limit
 
 
-DECAY_S, REPORTED_EVERY_S, SLOWED = 1.0, 60.0, 8
-"""After the first, what was used counts as 1/e. A step lasts so many times its CPU at most."""
+DECAY_S = 1.0
+"""After this time, what was used counts as 1/e of it."""
+REPORTED_EVERY_S = 60.0
+SLOWED = 8
+"""A step counts as so many times its CPU at most: other processes may have the core."""
 
 
 @dataclass(eq=False, repr=False)

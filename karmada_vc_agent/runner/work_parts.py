@@ -16,7 +16,7 @@ from karmada_vc_agent.kube.https import WebhookClient
 from karmada_vc_agent.kube.informers import IDLE_S, InformerSet, WatchScope
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model import virtual_cluster
-from karmada_vc_agent.model.objects import Object, labels_of
+from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import SHARED, STRICT, WORK_STATUS, Guard
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL, SHARED_LABEL
 from karmada_vc_agent.runner.common import (
@@ -29,7 +29,7 @@ from karmada_vc_agent.translation.guards import shared_names
 from karmada_vc_agent.translation.kind_policy import Policy, policy_for
 from karmada_vc_agent.work import work_watches
 from karmada_vc_agent.work.execution import LARGE_AT_ONCE, WorkStatuses
-from karmada_vc_agent.work.host_objects import HostObjects
+from karmada_vc_agent.work.host_objects import HostObjects, cluster_of
 from karmada_vc_agent.work.manifests import Manifests, ReportedObjects
 from karmada_vc_agent.work.memory_bounds import WorkBounds
 from karmada_vc_agent.work.namespace_writer import (
@@ -313,7 +313,7 @@ class WorkParts:
 
     def _host_object_changed(self, old: Object | None, new: Object | None) -> None:
         self._reflect(old, new)
-        old, new = (self._at_home(each, _labelled_cluster) for each in (old, new))
+        old, new = (self._at_home(each, cluster_of) for each in (old, new))
         self._common.signals.own_object.emit(old, new)
 
     def _reflect(self, old: Object | None, new: Object | None) -> None:
@@ -340,10 +340,6 @@ class WorkParts:
             "events": self.recorder.run,
             "interpreter rules": self.rules.run,
         }
-
-
-def _labelled_cluster(obj: Object) -> str:
-    return labels_of(obj).get(CLUSTER_LABEL, "")
 
 
 def _cluster_of_work(obj: Object) -> str:

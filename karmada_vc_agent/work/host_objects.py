@@ -316,7 +316,7 @@ class HostObjects(LiveObjects):
         key = key_of(desired)
         live = await self.get(resource, key.namespace, key.name)
         content = _content(desired)
-        memory = self._memory[_cluster_of(desired)]
+        memory = self._memory[cluster_of(desired)]
         written = memory.get(key)
         if (
             live is not None
@@ -349,13 +349,13 @@ class HostObjects(LiveObjects):
 
     def wrote(self, desired: Object) -> bool:
         """Return whether this process wrote just this, or read it as it is, at its last sync."""
-        written = self._memory[_cluster_of(desired)].get(key_of(desired))
+        written = self._memory[cluster_of(desired)].get(key_of(desired))
         return written is not None and written[0] == _content(desired)
 
     async def differs(self, desired: Object, live: Object, check: Check) -> bool:
         """Return whether applying would change more than the mark. Raises as `check`."""
         try:
-            merged = apply_plan.merge(desired, live, self.former_names(_cluster_of(desired)))
+            merged = apply_plan.merge(desired, live, self.former_names(cluster_of(desired)))
         except ForeignError:
             return False
         checked = check(await self._retain(merged, live), live)
@@ -401,7 +401,7 @@ class HostObjects(LiveObjects):
     def _forget(self, desired: Object) -> None:
         if self.adoptions is not None:
             self.adoptions.gone(desired)
-        cluster = _cluster_of(desired)
+        cluster = cluster_of(desired)
         memory = self._memory.get(cluster)
         if memory is None:
             return
@@ -420,7 +420,7 @@ class HostObjects(LiveObjects):
         live: Object | None,
     ) -> Applied:
         """Write once, if needed. mark: a digest of what is desired. See apply_plan.decide()."""
-        merged = apply_plan.merge(desired, live, self.former_names(_cluster_of(desired)))
+        merged = apply_plan.merge(desired, live, self.former_names(cluster_of(desired)))
         retained = merged if live is None else await self._retain(merged, live)
         checked, is_kept = check(retained, live), False
         if live is not None and self.adoptions is not None:
@@ -439,17 +439,17 @@ class HostObjects(LiveObjects):
         return Applied(answer, was_written=True, is_settled=not is_kept)
 
     async def _write(self, obj: Object, as_user: str, write: Write) -> Object:
-        return await write_binding(self.host, obj, as_user, write, self.allow_of(_cluster_of(obj)))
+        return await write_binding(self.host, obj, as_user, write, self.allow_of(cluster_of(obj)))
 
     async def _retain(self, merged: Object, live: Object) -> Object:
-        return await self.interpreter.retain(_cluster_of(merged), merged, live)
+        return await self.interpreter.retain(cluster_of(merged), merged, live)
 
 
 _DECIDES_DELETION = ("apiVersion", "kind", "metadata")
 """The rest may be large, and is dropped while the deletion waits."""
 
 
-def _cluster_of(desired: Object) -> str:
+def cluster_of(desired: Object) -> str:
     return labels_of(desired).get(vocabulary.CLUSTER_LABEL, "")
 
 

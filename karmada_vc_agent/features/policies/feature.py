@@ -282,7 +282,8 @@ def _is_refused_by(policy: str, answer: Object | str) -> bool:
 COMPONENT = "policy-status"
 EVERYTHING = "placement"
 """The only key."""
-PROBE_AGAIN_S, UNDECIDED_S = 0.25, 10.0
+PROBE_AGAIN_S = 0.25
+UNDECIDED_S = 10.0
 """A new namespace may lack its ServiceAccount still, and then rejects every pod."""
 PROBLEM_S, INTERVAL_S = 10.0, 300.0
 """Rights and flags of the host change without an event."""
