@@ -31,6 +31,12 @@ class Runs:
     keep: bool
     karmada_qps: int
 
+    def need_output(self, option: str, published: str) -> None:
+        """Raise UsageError where an option's figures would replace those of the default."""
+        if not (self.is_quick or click.get_current_context().params["output"]):
+            text = f"{option} needs --output: docs/performance.md has the figures of {published}"
+            raise click.UsageError(text)
+
     def on_control_planes(
         self, measure: Measure, groups: int, each: int = 1, *, hosts: int = 1
     ) -> None:

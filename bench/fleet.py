@@ -162,9 +162,8 @@ def command(
       hack/bench fleet --clusters 10 --nodes 500 --pods 20000 --works 0 --repetitions 1
       hack/bench fleet --clusters 1000 --shards 2 --output fleet-2.json
     """
-    if shards > 1 and not (runs.is_quick or click.get_current_context().params["output"]):
-        text = "--shards needs --output: docs/performance.md has the figures of one process"
-        raise click.UsageError(text)
+    if shards > 1:
+        runs.need_output("--shards", "one process")
     if runs.is_quick:
         sizes, works_each = (2, 10), 2
     for _ in range(runs.repetitions):

@@ -11,7 +11,7 @@ import click
 from bench import audit, works
 from bench.command import Runs, bench_command, main
 from bench.lab import node_groups
-from bench.measurements import memory, subjects
+from bench.measurements import memory, subjects, wait_quiet
 from bench.process import AgentProcess
 from bench.record import Goal, Record
 from bench.session import Session, say
@@ -74,7 +74,7 @@ async def _alone(
     session: Session, agent: AgentProcess, result: Record, names: list[str], count: int
 ) -> None:
     """Start while nothing else happens: what is written then is written for nothing."""
-    verified_s = await _verified(agent, count, POLL_S + POLL_CLUSTER_S * len(names))
+    verified_s = await _verified(agent, count, len(names))
     sent = session.requests.news(audit.OURS)
     of_host = [each.write.target for each in sent if each.server == "host" and not each.is_upkeep]
     reviews = sum(each.plural.endswith("reviews") for each in of_host)
@@ -96,14 +96,14 @@ async def _with_fresh(
     fresh: list[Fresh] = []
     async with asyncio.TaskGroup() as group:
         making = group.create_task(_fresh(session, agent, names, fresh, group))
-        verified_s = await _verified(agent, count, POLL_S + POLL_CLUSTER_S * len(names))
+        verified_s = await _verified(agent, count, len(names))
         making.cancel()
     first_s = min(each.made_s + each.took_s for each in fresh)
     result.add("start -> first fresh Work Applied, s", first_s)
     result.add_samples(FRESH, [each.took_s for each in fresh if each.made_s < verified_s])
     result.add("start with fresh Works -> all Works verified, s", verified_s)
     say(f"verified after {verified_s:.1f} s, {len(fresh)} fresh")
-    await memory(agent)
+    await wait_quiet(agent)
 
 
 async def _fresh(
@@ -129,7 +129,7 @@ async def _fresh(
         await asyncio.sleep(FRESH_S)
 
 
-async def _verified(agent: AgentProcess, count: int, poll_s: float) -> float:
+async def _verified(agent: AgentProcess, count: int, clusters: int) -> float:
     """Wait until as many Works were reconciled without error as there are; return the age."""
     while True:
         metrics = await asyncio.to_thread(agent.metrics)
@@ -139,7 +139,7 @@ async def _verified(agent: AgentProcess, count: int, poll_s: float) -> float:
             return agent.age_s()
         if agent.age_s() > START_S:
             raise TimeoutError(f"{reconciled:.0f} of {count} Works reconciled")
-        await asyncio.sleep(poll_s)
+        await asyncio.sleep(POLL_S + POLL_CLUSTER_S * clusters)
 
 
 def _of_execution(metrics: dict[str, float], family: str, label: str = "") -> float:
@@ -166,9 +166,8 @@ def command(runs: Runs, *, clusters: int, count: int, cluster_wide: bool) -> Non
       hack/bench restart --clusters 100 --works 5000
       hack/bench restart --cluster-wide --output one-watch.json
     """
-    if cluster_wide and not (runs.is_quick or click.get_current_context().params["output"]):
-        text = "--cluster-wide needs --output: docs/performance.md has the figures of a watch each"
-        raise click.UsageError(text)
+    if cluster_wide:
+        runs.need_output("--cluster-wide", "a watch each")
     flags = ("--works-cluster-wide",) if cluster_wide else ()
     if runs.is_quick:
         clusters, count = 10, 50
