@@ -16,6 +16,7 @@ from e2e.lab.works import condition, hand_written, works_path
 NODES = "/api/v1/nodes"
 CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
 AGENT_LABEL = "virtualcluster.kubeedge.io/agent"
+_NOT_PROPAGATED = {"namespace.karmada.io/skip-auto-propagation": "true"}
 FAST = ("--cluster-status-update-frequency", "2s")
 """The agents of most tests look at the host more often, for tests have no time."""
 QUICK_LEASE = (
@@ -183,10 +184,15 @@ class Lab:
 
         return within(STARTED_S, look)
 
-    def namespace(self, suffix: str = "") -> str:
-        """Make a namespace on the hub."""
+    def namespace(self, suffix: str = "", *, is_propagated: bool = True) -> str:
+        """Make a namespace on the hub, which Karmada creates in each Cluster, as a user's.
+
+        is_propagated: False for what has many: each is in the Clusters of all other stories, too,
+        and their host takes minutes to remove a thousand.
+        """
         name = f"{self.id}{suffix}"
-        self.hub.create(objects.namespace(name))
+        labels = None if is_propagated else _NOT_PROPAGATED
+        self.hub.create(objects.namespace(name, labels))
         self.namespaces.append(name)
         return name
 
@@ -308,6 +314,7 @@ class SharedLab(Lab):
             self.wait_ready(entry["name"])
         return agent
 
-    def namespace(self, suffix: str = "") -> str:
+    def namespace(self, suffix: str = "", *, is_propagated: bool = False) -> str:
         """Make a namespace on the hub that no other story has."""
-        return super().namespace(f"-{len(self.namespaces) + 1}{suffix}")
+        own = f"-{len(self.namespaces) + 1}{suffix}"
+        return super().namespace(own, is_propagated=is_propagated)

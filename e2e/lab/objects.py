@@ -26,8 +26,9 @@ def secret(namespace: str, name: str = "key") -> Object:
     }
 
 
-def namespace(name: str) -> Object:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+def namespace(name: str, labels: dict[str, str] | None = None) -> Object:
+    metadata: Object = {"name": name} | ({"labels": labels} if labels else {})
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
 def service(namespace: str, name: str = "web") -> Object:
