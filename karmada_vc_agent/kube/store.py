@@ -215,8 +215,8 @@ class Store(Generic[T]):
         self.codec = codec
         self._objects: dict[Key, T] = {}
         self._index_keys = dict(indexes or {})
-        self._indexed: dict[str, defaultdict[str, set[Key]]] = {
-            name: defaultdict(set) for name in self._index_keys
+        self._indexed: dict[str, defaultdict[str, dict[Key, None]]] = {
+            name: defaultdict(dict) for name in self._index_keys
         }
         self._handlers: list[Handler[T]] = []
         self._deleted_uids: deque[str] = deque(maxlen=_DELETED_REMEMBERED)
@@ -412,7 +412,7 @@ class Store(Generic[T]):
             self._unindex(key, old)
         for name in self._index_keys:
             for value in self._values(name, obj):
-                self._indexed[name][value].add(key)
+                self._indexed[name][value][key] = None
         self._objects[key] = obj
 
     def _drop(self, key: Key, old: T) -> None:
@@ -424,7 +424,7 @@ class Store(Generic[T]):
         for name in self._index_keys:
             for value in self._values(name, obj):
                 keys = self._indexed[name][value]
-                keys.discard(key)
+                keys.pop(key, None)
                 if not keys:
                     del self._indexed[name][value]
 

@@ -251,12 +251,9 @@ class WorkFinalizer:
         if self.clusters.is_deleting(cluster):
             return False  # none of them stays; a search by each of thousands takes minutes
         desired, namespace = object_id(manifest), text_at(manifest, "metadata", "namespace")
-        others = (
-            self.works.using_namespace(cluster, namespace) if namespace else self.works.of(cluster)
-        )
         heirs = [
             works.id_of_work(other)
-            for other in others
+            for other in self.works.of(cluster, namespace)
             if not (other["metadata"].get("deletionTimestamp") or is_report(other))
             and uid_of(other) != uid_of(work)
             and any(
@@ -275,16 +272,16 @@ class WorkFinalizer:
 
     def _wait_for_users(self, vc: VirtualCluster, work: Object, manifest: Object) -> None:
         """Raise RetryError while Works, if it is preserved those deleted, use a Namespace."""
-        if not _is_namespace(manifest):
-            return
         namespace = text_at(manifest, "metadata", "name")
+        if not (namespace and _is_namespace(manifest)):
+            return
         stays = self.preserves(vc.name, work)
         for name in () if stays else self.works.unreadable(vc.name):
             text = f"namespace {namespace} may be used by work {name or '?'}, which cannot be read"
             raise RetryError(text)
         taken = [other for key, other in self._taken.items() if key[0] == vc.name]
         users = [other for other in taken if namespace in works.namespaces_used(other)]
-        for other in (*self.works.using_namespace(vc.name, namespace), *users):
+        for other in (*self.works.of(vc.name, namespace), *users):
             name, is_leaving = other["metadata"]["name"], self.is_due(vc.name, other)
             if is_report(other) or name == work["metadata"]["name"] or self._is_cleaned(other):
                 continue  # a report's manifests create nothing in the namespace

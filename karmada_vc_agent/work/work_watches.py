@@ -43,6 +43,7 @@ from karmada_vc_agent.work.works import (
     key_of_work,
     manifests_of,
     namespaces_used,
+    new_store,
     trim,
     work_path,
 )
@@ -145,7 +146,7 @@ class WorkWatches:
 
     def _new_store(self, read: Callable[[], Collection[str]]) -> Store[Object]:
         codec = WorkCodec(self.bounds, read)
-        store: Store[Object] = Store(codec, {Works.NAMESPACE_INDEX: namespaces_used})
+        store = new_store(codec)
         store.add_handler(partial(self._changed, read))
         store.on_replaced = lambda _: self.bounds.listed(store, read())
         return store

@@ -18,6 +18,7 @@ from cachetools import LRUCache
 from karmada_vc_agent.cluster.rules.conditions import Condition, find_condition, set_condition
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.codec import Codec
 from karmada_vc_agent.kube.discovery import Discovery, Resource
 from karmada_vc_agent.kube.errors import ApiError, InvalidError, UnwritableError
 from karmada_vc_agent.kube.store import Store
@@ -343,7 +344,7 @@ def is_preserved(work: Object) -> bool:
 
 
 def namespaces_used(work: Object) -> Iterable[str]:
-    """Return the virtual namespaces of the manifests of a Work; an index of the store."""
+    """Return the virtual namespaces of the manifests of a Work."""
     return {text_at(m, "metadata", "namespace") for m in manifests_of(work)} - {""}
 
 
@@ -379,10 +380,20 @@ def is_trimmed(work: Object) -> Measure | None:
     return measure if isinstance(measure, Measure) else None
 
 
+_INDEX = "execution namespace/manifest namespace"
+
+
+def new_store(codec: Codec[Object]) -> Store[Object]:
+    """Return a store of Works, of one virtual cluster or of all."""
+
+    def values(work: Object) -> Iterable[str]:
+        return (f"{work['metadata'].get('namespace')}/{n}" for n in ("", *namespaces_used(work)))
+
+    return Store(codec, {_INDEX: values})
+
+
 class Works:
     """Finds Works; stores: virtual cluster -> the store of its Works, or of all."""
-
-    NAMESPACE_INDEX = "manifest namespace"
 
     def __init__(self, stores: Mapping[str, Store[Object]]) -> None:
         self._stores = stores
@@ -403,10 +414,10 @@ class Works:
         cluster = vocabulary.cluster_of_execution_namespace(namespace)
         return self._stores.get(cluster) if cluster else None
 
-    def of(self, cluster: str) -> list[Object]:
-        namespace = vocabulary.execution_namespace(cluster)
-        stored = self._stores.get(cluster) or ()
-        return [work for work in stored if work["metadata"].get("namespace") == namespace]
+    def of(self, cluster: str, namespace: str = "") -> list[Object]:
+        """Return the Works of a virtual cluster; namespace: those with a manifest in it only."""
+        store, own = self._stores.get(cluster), vocabulary.execution_namespace(cluster)
+        return store.by_index(_INDEX, f"{own}/{namespace}") if store else []
 
     def all(self) -> Iterator[tuple[str, Object]]:
         """Yield all Works and their virtual clusters in one pass: a store may be that of many."""
@@ -430,15 +441,6 @@ class Works:
             elif key[0] == own and self.get(cluster, key[1]) is None:
                 names.append(key[1])
         return names
-
-    def using_namespace(self, cluster: str, namespace: str) -> list[Object]:
-        """Return the Works of a virtual cluster with a manifest in a virtual namespace."""
-        store = self._stores.get(cluster)
-        if store is None:
-            return []
-        own = vocabulary.execution_namespace(cluster)
-        users = store.by_index(self.NAMESPACE_INDEX, namespace)
-        return [work for work in users if work["metadata"].get("namespace") == own]
 
 
 _NOT_DONE = -1

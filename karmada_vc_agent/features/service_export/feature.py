@@ -245,7 +245,7 @@ class EndpointSliceController:
     def keys_of_namespace(self, old: Object | None, new: Object | None) -> Iterator[ServiceKey]:
         """Yield all Services of a virtual namespace that was added, moved or deleted."""
         for claim in changed_claims(old, new):
-            for work in self._works.using_namespace(claim.cluster, claim.namespace):
+            for work in self._works.of(claim.cluster, claim.namespace):
                 yield from self.keys_of_work(claim.cluster, None, work)
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
@@ -282,7 +282,7 @@ class EndpointSliceController:
         listed = slices.by_index(BY_SERVICE, f"{place}/{service}") if requested and slices else []
         reports = {
             work["metadata"]["name"]: work
-            for work in self._works.using_namespace(cluster, namespace)
+            for work in self._works.of(cluster, namespace)
             if (namespace, service) in reported_services(work)
         }
         for endpoint_slice in listed:
@@ -302,7 +302,7 @@ class EndpointSliceController:
             SERVICE_EXPORT_REPORTER: bool(place and exports and exports.get(place, service)),
             MULTI_CLUSTER_SERVICE_REPORTER: any(
                 (namespace, service) in multi_cluster_services(work)
-                for work in self._works.using_namespace(cluster, namespace)
+                for work in self._works.of(cluster, namespace)
             ),
         }
         return [reporter for reporter in self._reporters if is_requested[reporter]]

@@ -773,13 +773,13 @@ async def test_works_of_a_deleted_cluster_are_not_searched_for_others(
     await in_two_works(world)
     world.hub.mark_deleted(f"{CLUSTERS_PATH}/branch-a")
     world.look()
-    searched: list[object] = []
+    searched: list[str] = []
 
-    def using_namespace(*search: object) -> list[Object]:
-        searched.append(search)
+    def of(_works: Works, _cluster: str, *namespace: str) -> list[Object]:
+        searched.extend(namespace)
         return []
 
-    monkeypatch.setattr(Works, "using_namespace", using_namespace)
+    monkeypatch.setattr(Works, "of", of)
     for key in (OTHER, KEY):
         await world.execution.reconcile(key)
     assert world.host.find(SETTINGS) is None

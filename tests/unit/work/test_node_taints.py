@@ -6,10 +6,9 @@ from karmada_vc_agent.cluster.virtual_clusters import Membership, VirtualCluster
 from karmada_vc_agent.kube.codec import Codec, RawCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.core import Node, Taint
-from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import LabelSelector, VirtualCluster
 from karmada_vc_agent.work.work_watches import follow_taints
-from karmada_vc_agent.work.works import Works
+from karmada_vc_agent.work.works import Works, new_store
 
 EDGE = Taint("edge", "", "NoSchedule")
 
@@ -22,7 +21,7 @@ class Branch:
         self.nodes: Store[Node] = Store(Codec(Node))
         vcs = VirtualClusters([vc])
         self.membership = Membership(vcs, self.nodes, lambda _: "")
-        works: Store[Object] = Store(RawCodec())
+        works = new_store(RawCodec())
         works.apply(
             {"metadata": {"name": "web", "namespace": "karmada-es-a", "resourceVersion": "1"}}
         )

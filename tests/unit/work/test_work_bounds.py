@@ -117,10 +117,10 @@ async def test_an_older_one_puts_out_a_younger_one_that_is_stored(hub: FakeApiSe
         assert made.watches.works.get("branch-a", "young") is young
         assert made.bytes_kept() < 200_000
         for namespace in ("one", "two"):
-            assert made.watches.works.using_namespace("branch-a", namespace) == [young]
+            assert made.watches.works.of("branch-a", namespace) == [young]
         hub.remove("/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-branch-a/works/young")
         await asyncio.sleep(1.0)
-        assert made.watches.works.using_namespace("branch-a", "one") == []
+        assert made.watches.works.of("branch-a", "one") == []
 
 
 async def test_works_of_clusters_that_are_not_served_are_not_kept(hub: FakeApiServer) -> None:

@@ -102,6 +102,6 @@ async def test_works_that_use_a_namespace_are_those_of_the_same_cluster(
     async with watching(hub, cluster_wide=True) as made:
         made.watches.start("branch-a")
         await asyncio.sleep(1.0)
-        (user,) = made.watches.works.using_namespace("branch-a", "edge")
+        (user,) = made.watches.works.of("branch-a", "edge")
         assert user["metadata"]["namespace"] == "karmada-es-branch-a"
         assert user["metadata"]["name"] == "user"

@@ -21,6 +21,7 @@ from karmada_vc_agent.work.works import (
     is_of_cluster,
     manifests_of,
     namespaces_used,
+    new_store,
 )
 
 ODD: list[Any] = [None, 7, "text", [], {}, [7], [[]], {"a": 1}, [{"a": []}], [None]]
@@ -64,8 +65,29 @@ def test_work_of_any_shape_is_read(odd: Any) -> None:
         assert set(namespaces_used(work)) == set()
 
 
+def test_works_of_one_are_read_from_the_store_of_all_without_those_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One search through all for each of a thousand virtual clusters stops the loop for seconds."""
+    store = new_store(RawCodec())
+    works = Works(dict.fromkeys("ab", store))
+    for cluster, name, namespace in (
+        ("a", "two", "shop"),
+        ("b", "two", "shop"),
+        ("a", "one", "edge"),
+        ("a-b", "one", "edge"),
+    ):
+        manifests = [{"metadata": {"name": "web", "namespace": namespace}}]
+        metadata = {"name": name, "namespace": f"karmada-es-{cluster}", "uid": name}
+        store.apply({"metadata": metadata, "spec": {"workload": {"manifests": manifests}}})
+    monkeypatch.setattr(Store, "__iter__", None)
+    assert works.names("a") == ["two", "one"]
+    assert [work["metadata"]["name"] for work in works.of("a", "edge")] == ["one"]
+    assert works.of("b", "edge") == works.of("a", "none") == works.of("c") == []
+
+
 def test_work_that_cannot_be_read_is_there_for_who_asks_what_is_used() -> None:
-    store: Store[Object] = Store(RawCodec())
+    store = new_store(RawCodec())
     works = Works({"a": store})
     metadata = {"name": "known", "namespace": "karmada-es-a", "uid": "u"}
     known: Object = {"apiVersion": "v1", "kind": "Work", "metadata": metadata}

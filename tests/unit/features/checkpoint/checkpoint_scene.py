@@ -13,7 +13,7 @@ from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.errors import KubeError
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
-from karmada_vc_agent.work.works import Works
+from karmada_vc_agent.work.works import Works, new_store
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
 
@@ -55,7 +55,7 @@ class Scene:
         self.host, self.client = host, client
         self.served = dict.fromkeys(names or ("branch-a",))
         self.version = 100
-        self.works: dict[str, Store[Object]] = {name: Store(RawCodec()) for name in self.served}
+        self.works = {name: new_store(RawCodec()) for name in self.served}
         self.cluster_store = cluster_store()
         self.rules: Store[Object] = Store(RawCodec())
         self.clusters = HubClusters(self.cluster_store, HOST_UID, self.served)

@@ -20,7 +20,7 @@ from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.runner.hub_presence import PATIENCE_S
-from karmada_vc_agent.work.works import Works
+from karmada_vc_agent.work.works import Works, new_store
 from tests.unit.features.checkpoint.scene import cluster, entry, expected, header, secret, work
 
 LONG_S = feature.LISTS_S + 5.0
@@ -31,7 +31,7 @@ class Hub:
 
     def __init__(self, saved: Saved, *, is_away: bool = True) -> None:
         self.clusters: Store[Object] = Store(RawCodec())
-        self.works: Store[Object] = Store(RawCodec())
+        self.works = new_store(RawCodec())
         self.answered_at: float | None = None
         self.failing_s: dict[str, float] = {}
         self.told: list[tuple[str | None, str | None]] = []

@@ -14,9 +14,9 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.kube.errors import CutOffError, UnreachableError
-from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.vocabulary import OBSERVED_AT_ANNOTATION
+from karmada_vc_agent.work.works import new_store
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.storage import Place, StatusError
@@ -293,7 +293,7 @@ async def test_works_that_are_listed_again_meanwhile_are_not_taken_for_deleted(
     scene.work("two", of=second)
 
     async def encode(make: Any, *parts: Any) -> bytes:
-        scene.works[second] = Store(RawCodec())  # as once its bounds changed
+        scene.works[second] = new_store(RawCodec())  # as once its bounds changed
         made: bytes = make(*parts)
         return made
 
@@ -466,7 +466,7 @@ def _neighbours(scene: Scene) -> list[str]:
     names = list(itertools.islice(others, 2))
     for name in names:
         scene.served[name] = None
-        scene.works[name] = Store(RawCodec())
+        scene.works[name] = new_store(RawCodec())
         scene.works[name].replace_all([], "100")
         scene.cluster_store.apply(scene.cluster(name))
     return ["branch-a", *names]
