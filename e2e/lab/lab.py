@@ -314,7 +314,7 @@ class SharedLab(Lab):
             self.wait_ready(entry["name"])
         return agent
 
-    def namespace(self, suffix: str = "", *, is_propagated: bool = False) -> str:
+    def namespace(self, suffix: str = "", *, is_propagated: bool = True) -> str:
         """Make a namespace on the hub that no other story has."""
         own = f"-{len(self.namespaces) + 1}{suffix}"
         return super().namespace(own, is_propagated=is_propagated)

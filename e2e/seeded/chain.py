@@ -56,7 +56,7 @@ class Case:
         return self._explains(group)
 
     def _explains(self, group: Group) -> Group:
-        self.namespace = self.namespace or self.lab.namespace()
+        self.namespace = self.namespace or self.lab.namespace(is_propagated=False)
         host_namespace = group.host_namespace(self.namespace)
         self.values |= {"cluster": group.name, "host_namespace": host_namespace}
         self.values["namespace"] = self.namespace
@@ -184,7 +184,7 @@ def foreign_namespace(case: Case) -> None:
     name = f"{case.lab.id}-{len(case.lab.namespaces) + 1}-taken"
     foreign = case.lab.host.create(objects.namespace(group.host_namespace(name)))
     case.ends.callback(case.lab.host.delete, path_of(foreign))
-    case.namespace = case.lab.namespace("-taken")
+    case.namespace = case.lab.namespace("-taken", is_propagated=False)
     assert case.namespace == name
     case.config_map(group)
 
