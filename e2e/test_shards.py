@@ -51,12 +51,11 @@ class Fleet:
             spec = {"nodeSelector": {"matchLabels": group.selector}}
             lab.host.create({**head, "metadata": metadata, "spec": spec})
         for group in self.of_groups:
-            node_groups.apply(group.name.removeprefix(f"{lab.id}-"), matchLabels=group.selector)
+            node_groups.apply(group.name, matchLabels=group.selector)
 
     def process(self, shard: str) -> Agent:
         """Return a process, with rights and credentials of its own; it is not started."""
-        template = f"{self.lab.id}-{{name}}"
-        groups = {"enabled": True, "selector": self.node_groups.selector, "nameTemplate": template}
+        groups = {"enabled": True, "selector": self.node_groups.selector, "nameTemplate": "{name}"}
         agent = self.lab.new_agent(
             *self.of_file,
             flags=(*FAST, *QUICK_LEASE, "--shard", shard),

@@ -34,14 +34,21 @@ class NodeGroups:
         return {"matchExpressions": [{"key": self._label, "operator": "Exists"}]}
 
     def apply(self, name: str, **spec: Any) -> Object:
-        """Create a NodeGroup, or change its spec."""
+        """Create a NodeGroup, or change the spec of one that this test made.
+
+        No namespace keeps the names of tests apart: give one that contains the lab's id.
+
+        Raises:
+            ApiError: 409, another test has one of the name.
+        """
         host, path = self._lab.host, f"{GROUPS}/{name}"
-        self._names.add(name)
-        if host.find(path) is not None:
+        if name in self._names and host.find(path) is not None:
             return host.patch(path, {"spec": spec})
         head = {"apiVersion": "apps.kubeedge.io/v1alpha1", "kind": "NodeGroup"}
         metadata = {"name": name, "labels": {self._label: ""}}
-        return host.create({**head, "metadata": metadata, "spec": spec})
+        made = host.create({**head, "metadata": metadata, "spec": spec})
+        self._names.add(name)
+        return made
 
     def delete(self) -> None:
         """Delete what was made, once no agent of the test is there to follow it."""
