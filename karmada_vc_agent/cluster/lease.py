@@ -2,6 +2,7 @@
 
 import logging
 import random
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from karmada_vc_agent.kube.errors import (
 )
 from karmada_vc_agent.kube.leader_election import renew_time, seconds_ahead
 from karmada_vc_agent.model import vocabulary
-from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, uid_of
+from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of, uid_of
 from karmada_vc_agent.model.user_text import JOIN_OF_THIS_VERSION
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
@@ -179,6 +180,7 @@ class ClusterLeaseController:
     renew_fraction: float
     lead: Lead
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    clock: Callable[[], float] = time.monotonic
     on_renewed: Callable[[str], None] = lambda _: None
     on_skew: Callable[[str, float], None] = lambda *_: None
     namespace: AgentCondition = field(default_factory=AgentCondition)
@@ -194,10 +196,10 @@ class ClusterLeaseController:
             if lease is not None and self.clusters.store.get("", name) is not None:
                 await self._give_up(name, lease)
             return None
-        requeue = Requeue(self.duration_s * self.renew_fraction)
+        period_s, started = self.duration_s * self.renew_fraction, self.clock()
         if not self.lead.may_report():
             self._leases.pop(name, None)
-            return requeue
+            return Requeue(period_s)
         lease, is_new = self._leases.get(name), False
         if lease is None:
             lease, is_new = await self._read_or_create(cluster)
@@ -205,7 +207,7 @@ class ClusterLeaseController:
             self.on_skew(name, seconds_ahead(lease, self.now()))
         self.lead.observe_holder(annotations_of(lease).get(vocabulary.LEASE_HOLDER_ANNOTATION))
         if not self.lead.may_report():
-            return requeue
+            return Requeue(period_s)
         renewed = self._renewed(lease, cluster)
         path = f"{LEASES_PATH}/{name}"
         try:
@@ -216,7 +218,9 @@ class ClusterLeaseController:
         self._leases[name] = written = {**renewed, "metadata": answer["metadata"]}
         self._written[name] = (written, self.hub.history.epoch)
         self.on_renewed(name)
-        return Requeue(requeue.after_s * random.uniform(1, 1 + JITTER))  # noqa: S311 - jitter
+        # From the start of this one: what a far hub takes adds nothing between renewals.
+        due_s = started + period_s * random.uniform(1, 1 + JITTER)  # noqa: S311 - jitter
+        return Requeue(max(due_s - self.clock(), period_s / 2))
 
     async def _give_up(self, name: str, lease: Object) -> None:
         """Remove our annotation from the Lease of a Cluster of others: `leave` waits for it."""
@@ -259,18 +263,14 @@ class ClusterLeaseController:
         """
         written, epoch = self._written.get(name, ({}, 0))
         if written and uid_of(written) == uid_of(lease):
-            version, live = (
-                str(each["metadata"].get("resourceVersion") or "") for each in (written, lease)
-            )
-            self.hub.history.check(version, live, f"lease {name}", epoch)
+            old, live = (str(dig(e, "metadata", "resourceVersion") or "") for e in (written, lease))
+            self.hub.history.check(old, live, f"lease {name}", epoch)
 
     def _renewed(self, lease: Object, cluster: Object) -> Object:
         """Return the Lease to write; an existing owner is kept, even an outdated one."""
-        name = cluster["metadata"]["name"]
-        metadata = dict(lease["metadata"])
-        if metadata.pop("managedFields", None):
-            # The server drops them, for good: half a KB in each renewal and answer.
-            metadata["managedFields"] = [{}]
+        name, metadata = cluster["metadata"]["name"], dict(lease["metadata"])
+        if metadata.get("managedFields"):
+            metadata["managedFields"] = [{}]  # dropped for good: half a KB in each renewal
         holder = {vocabulary.LEASE_HOLDER_ANNOTATION: self.lead.identity}
         metadata["annotations"] = {**annotations_of(lease), **holder}
         if not metadata.get("ownerReferences"):

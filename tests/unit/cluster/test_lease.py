@@ -1,5 +1,7 @@
 """ClusterLeaseController: the Lease of a Cluster is made, renewed, found again."""
 
+import functools
+import itertools
 from datetime import UTC, datetime
 
 import pytest
@@ -92,6 +94,16 @@ async def test_next_renewal_is_due_after_a_quarter_with_little_jitter(
         outcome = await controller.reconcile("branch-a")
         assert outcome is not None
         assert 10.0 <= outcome.after_s <= 10.4
+
+
+@pytest.mark.parametrize(("took_s", "least"), [(3.0, 7.0), (9.0, 5.0)])
+async def test_next_renewal_counts_from_the_start_of_this_one_but_half_a_period_later_at_least(
+    controller: ClusterLeaseController, took_s: float, least: float
+) -> None:
+    controller.clock = functools.partial(next, itertools.count(100.0, took_s))
+    outcome = await controller.reconcile("branch-a")
+    assert outcome is not None
+    assert least <= outcome.after_s <= least + 0.4
 
 
 async def test_renewal_is_one_request(
