@@ -79,9 +79,8 @@ class MissingRights:
         return texts[names[0]][0] if names and all(name in texts for name in names) else None
 
     def warnings(self) -> list[str]:
-        concerned = sorted(self.by_cluster().items())
-        others = self._texts().get(_NONE, ())
-        return [*(f"{name}: {texts[0]}" for name, texts in concerned), *others]
+        by_name = sorted(self.by_cluster().items())
+        return [*(f"{name}: {texts[0]}" for name, texts in by_name), *self._texts().get(_NONE, ())]
 
     def _texts(self) -> Mapping[str, list[str]]:
         texts: dict[str, list[str]] = {}
@@ -157,6 +156,7 @@ class Lead:
 
 LEASES_PATH = f"/apis/coordination.k8s.io/v1/namespaces/{vocabulary.LEASE_NAMESPACE}/leases"
 JITTER = 0.04
+LEAST = 0.5  # of a period, the first included: spreads those that a start renews at once
 RETRY_MAX_S = 5.0
 _NO_NAMESPACE = (
     f"hub: Namespace {vocabulary.LEASE_NAMESPACE} does not exist, so no Lease can be created and "
@@ -200,9 +200,9 @@ class ClusterLeaseController:
         if not self.lead.may_report():
             self._leases.pop(name, None)
             return Requeue(period_s)
-        lease, is_new = self._leases.get(name), False
+        lease, is_new, least = self._leases.get(name), False, 1.0
         if lease is None:
-            lease, is_new = await self._read_or_create(cluster)
+            (lease, is_new), least = await self._read_or_create(cluster), LEAST
             self._check_time(name, lease)
             self.on_skew(name, seconds_ahead(lease, self.now()))
         self.lead.observe_holder(annotations_of(lease).get(vocabulary.LEASE_HOLDER_ANNOTATION))
@@ -219,8 +219,8 @@ class ClusterLeaseController:
         self._written[name] = (written, self.hub.history.epoch)
         self.on_renewed(name)
         # From the start of this one: what a far hub takes adds nothing between renewals.
-        due_s = started + period_s * random.uniform(1, 1 + JITTER)  # noqa: S311 - jitter
-        return Requeue(max(due_s - self.clock(), period_s / 2))
+        due_s = started + period_s * random.uniform(least, 1 + JITTER)  # noqa: S311 - jitter
+        return Requeue(max(due_s - self.clock(), period_s * LEAST))
 
     async def _give_up(self, name: str, lease: Object) -> None:
         """Remove our annotation from the Lease of a Cluster of others: `leave` waits for it."""

@@ -33,7 +33,14 @@ def controller(world: World, clock: Clock) -> ClusterLeaseController:
 
 def lease_controller(world: World, clock: Clock, lead: Lead) -> ClusterLeaseController:
     now = lambda: datetime.fromtimestamp(clock(), UTC)  # noqa: E731 - short
-    return ClusterLeaseController(world.hub_client, world.clusters, 40.0, 0.25, lead, now)
+    return ClusterLeaseController(world.hub_client, world.clusters, 40.0, 0.25, lead, now, clock)
+
+
+async def renewed(controller: ClusterLeaseController) -> float:
+    """Renew the Lease; return the seconds until it is due again."""
+    outcome = await controller.reconcile("branch-a")
+    assert outcome is not None
+    return outcome.after_s
 
 
 def touch(world: World) -> Object:
@@ -90,20 +97,27 @@ async def test_only_successful_renewals_are_reported(world: World) -> None:
 async def test_next_renewal_is_due_after_a_quarter_with_little_jitter(
     controller: ClusterLeaseController,
 ) -> None:
+    await controller.reconcile("branch-a")
     for _ in range(20):
-        outcome = await controller.reconcile("branch-a")
-        assert outcome is not None
-        assert 10.0 <= outcome.after_s <= 10.4
+        assert 10.0 <= await renewed(controller) <= 10.4
+
+
+async def test_first_period_of_a_lease_that_was_read_is_a_random_part_of_one(
+    world: World, controller: ClusterLeaseController, clock: Clock
+) -> None:
+    await controller.reconcile("branch-a")
+    lead = Lead("second", lambda: True)
+    periods = [await renewed(lease_controller(world, clock, lead)) for _ in range(60)]
+    assert 5.0 <= min(periods) < 8.5 < max(periods) <= 10.4
 
 
 @pytest.mark.parametrize(("took_s", "least"), [(3.0, 7.0), (9.0, 5.0)])
 async def test_next_renewal_counts_from_the_start_of_this_one_but_half_a_period_later_at_least(
     controller: ClusterLeaseController, took_s: float, least: float
 ) -> None:
+    await controller.reconcile("branch-a")
     controller.clock = functools.partial(next, itertools.count(100.0, took_s))
-    outcome = await controller.reconcile("branch-a")
-    assert outcome is not None
-    assert least <= outcome.after_s <= least + 0.4
+    assert least <= await renewed(controller) <= least + 0.4
 
 
 async def test_renewal_is_one_request(
