@@ -73,6 +73,7 @@ def etcd(data: Path) -> Component:
             f"--initial-cluster=default={peer}",
             "--unsafe-no-fsync",
             "--snapshot-count=10000",
+            f"--quota-backend-bytes={8 * 2**30}",
             "--log-level=warn",
         ),
         f"{client}/health",
