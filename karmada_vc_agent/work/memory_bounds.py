@@ -149,6 +149,7 @@ class BoundedWorks:
         self.kinds: _FirstOnes[GroupVersionKind] = _FirstOnes(bounds.kinds)
         self.shared: _FirstOnes[SharedName] = _FirstOnes(bounds.shared_objects)
         self._cut = _END
+        self.whole: dict[str, Object] = {}  # by name, those that are cached with all they have
 
     def uids(self) -> dict[str, str]:
         """Return name -> uid of all Works, admitted or not."""
@@ -182,6 +183,7 @@ class BoundedWorks:
         if entry is None or entry.uid != uid:
             return []
         del self._entries[name]
+        self.whole.pop(name, None)
         return sorted(self._count(entry, -1) - {name})
 
     def problem(self, name: str) -> str:
@@ -275,24 +277,24 @@ class WorkBounds:
 
     def __post_init__(self) -> None:
         self._lines: dict[str, BoundedWorks] = {}
-        self._whole: dict[WorkKey, Object] = {}
         self._met: dict[str, frozenset[str]] = {}
 
     def cached(self, work: Object) -> Object | None:
         """Return a Work as it is kept already, if that is whole and of the same version."""
-        cached = self._whole.get(key_of_work(work))
+        cluster, name = key_of_work(work)
+        cached = self._lines[cluster].whole.get(name) if cluster in self._lines else None
         return cached if uid_of(cached) == uid_of(work) and is_echo(cached, work) else None
 
-    def observe(self, work: Object) -> None:
-        """Take a Work as it is now; trim it, and others, where they are out or not served."""
-        key = cluster, name = key_of_work(work)
-        if self._whole.get(key) is work:
+    def observe(self, work: Object, namespaces_at_most: int | None = None) -> None:
+        """Take a Work as it is now; trim() it, and others, where they are out or not served."""
+        cluster, name = key_of_work(work)
+        line, vc = self._lines.get(cluster), self.virtual_clusters.get(cluster)
+        if line is not None and line.whole.get(name) is work:
             return  # taken as it was decoded, and in since
-        vc = self.virtual_clusters.get(cluster)
         if vc is None:
-            trim(work, NOT_MEASURED, 0)
+            trim(work, NOT_MEASURED, namespaces_at_most)
             return
-        line = self._lines.setdefault(cluster, BoundedWorks(vc.bounds))
+        line = line or self._lines.setdefault(cluster, BoundedWorks(vc.bounds))
         metadata = work["metadata"]
         created = str(metadata.get("creationTimestamp") or "")
         uid, generation = uid_of(work), metadata.get("generation") or 0
@@ -301,10 +303,10 @@ class WorkBounds:
             measured = measure(manifests_of(work), self.is_shared)
         changed = line.put(name, created, uid, generation, measured)
         if line.problem(name):
-            trim(work, measured, NAMESPACES_KEPT)
-            self._whole.pop(key, None)
+            trim(work, measured, namespaces_at_most)
+            line.whole.pop(name, None)
         elif not is_trimmed(work):
-            self._whole[key] = work
+            line.whole[name] = work
             self._trim_status(cluster, work)
         self._moved(cluster, line, changed)
 
@@ -326,8 +328,6 @@ class WorkBounds:
         line = self._lines.get(key[0])
         if line is None:
             return
-        if uid_of(self._whole.get(key)) == uid:
-            self._whole.pop(key, None)
         self._moved(key[0], line, line.remove(key[1], uid))
 
     def listed(self, works: Iterable[Object], clusters: Iterable[str]) -> None:
@@ -341,11 +341,12 @@ class WorkBounds:
         for (key, _), work in stored.items():
             if key[0] in read:
                 self.observe(work)
+            else:  # perhaps it was when its page was decoded
+                trim(work, NOT_MEASURED)
 
     def forget_cluster(self, cluster: str) -> None:
         self._lines.pop(cluster, None)
         self._met.pop(cluster, None)
-        self._whole = {key: work for key, work in self._whole.items() if key[0] != cluster}
 
     def refusal(self, work: Object) -> Refusal | None:
         """Return why a Work is out as a whole; None where it is in."""
@@ -383,7 +384,7 @@ class WorkBounds:
         for name in names:
             measured = line.measure_of(name)
             if measured is not None and line.problem(name):
-                whole = self._whole.pop((cluster, name), None)
+                whole = line.whole.pop(name, None)
                 if whole is not None:
                     trim(whole, measured)
             self.on_change((cluster, name))
@@ -410,7 +411,7 @@ class WorkCodec(RawCodec):
         if (cached := self._bounds.cached(work)) is not None:
             return cached
         if self._read is None or key_of_work(work)[0] in self._read():
-            self._bounds.observe(work)
+            self._bounds.observe(work, NAMESPACES_KEPT)
         else:
             trim(work, NOT_MEASURED, 0)
         return work

@@ -91,11 +91,10 @@ class WorkWatches:
         self._reflectors.pop(cluster, None)
         if task is not None:
             task.cancel()
-        if self._stores.pop(cluster, None) is not None:
-            self.bounds.forget_cluster(cluster)
-            for work in self._stores.get("") or ():
-                if key_of_work(work)[0] == cluster:
-                    trim(work, NOT_MEASURED)  # the one watch for all keeps its identity
+        works, store = self.works.of(cluster), self._stores.pop(cluster, None)
+        self.bounds.forget_cluster(cluster)
+        for work in works if store is self._stores.get("") else ():
+            trim(work, NOT_MEASURED)  # the one watch for all keeps its identity
 
     def leave(self, cluster: str) -> None:
         """Have the one watch for all not count for a virtual cluster any more."""

@@ -11,6 +11,7 @@ import pytest
 
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters
 from karmada_vc_agent.kube.reflector import FIRST_PAGE
+from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.model.objects import Object, bytes_of, copy_object
 from karmada_vc_agent.model.quantity import Size
 from karmada_vc_agent.model.virtual_cluster import Bounds
@@ -301,3 +302,80 @@ def test_works_of_tiny_keys_count_what_they_hold() -> None:
     assert 0 < len([each for each in page.items if not is_trimmed(each)]) < 4
     assert now < 11 * MIB
     assert most < 11 * MIB + bytes_of(tiny) + len(content), "one is decoded after the other"
+
+
+def watches_of(bounds: Bounds, *, cluster_wide: bool) -> WorkWatches:
+    """Return watches over branch-a and b that list nothing by themselves."""
+    vcs = {name: objects.virtual_cluster(name, bounds=bounds) for name in ("branch-a", "b")}
+    hub: Any = None
+    made = WorkWatches(hub, vcs, lambda *_: None, WorkBounds(vcs), cluster_wide=cluster_wide)
+    for name in vcs:
+        made.start(name)
+    return made
+
+
+def versioned(made: Object, version: str) -> Object:
+    made["metadata"] |= {"uid": made["metadata"]["name"], "resourceVersion": version}
+    return made
+
+
+def replace(store: Store[Object], version: str, *works: Object) -> None:
+    """Have a store take a list, decoded as a reflector does it."""
+    head = {"kind": "WorkList", "metadata": {"resourceVersion": version}}
+    page = store.codec.page(orjson.dumps({**head, "items": works}))
+    store.replace_all(page.items, version)
+
+
+@pytest.mark.parametrize("cluster_wide", [False, True])
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_work_of_the_checkpoint_that_is_out_leaves_no_namespace_behind(
+    *, cluster_wide: bool, is_deleted: bool
+) -> None:
+    watches = watches_of(Bounds(manifests_per_work=20), cluster_wide=cluster_wide)
+    store = watches.works.store("branch-a")
+    assert store is not None
+    namespaces = [f"n-{number}" for number in range(NAMESPACES_KEPT + 10)]
+    manifests = [config_map("c", namespace=namespace) for namespace in namespaces]
+    store.seed([versioned(work("large", *manifests), "")])
+    listed = work("other" if is_deleted else "large", config_map("c"))
+    replace(store, "100", versioned(listed, "90"))
+    assert watches.works.of("branch-a", "edge") == list(store)
+    assert [watches.works.of("branch-a", each) for each in namespaces] == [[]] * len(namespaces)
+
+
+def test_work_of_the_checkpoint_whose_virtual_cluster_has_left_leaves_no_namespace_behind() -> None:
+    watches = watches_of(Bounds(), cluster_wide=False)
+    store = watches.works.store("branch-a")
+    assert store is not None
+    watches.bounds.virtual_clusters = {}
+    store.seed([versioned(work("one", config_map("c")), "")])
+    replace(store, "100", versioned(work("other", config_map("c", namespace="n")), "90"))
+    assert watches.works.of("branch-a", "edge") == []
+
+
+def test_restart_of_one_searches_no_works_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New bounds for a thousand virtual clusters stopped the loop for a minute."""
+    watches = watches_of(Bounds(), cluster_wide=True)
+    store = watches.works.store("branch-a")
+    assert store is not None
+    works = [versioned(work("one", config_map("c"), vc=vc), "5") for vc in ("branch-a", "b")]
+    replace(store, "10", *works)
+    monkeypatch.setattr(Store, "__iter__", None)
+    watches.restart("branch-a")
+    first, second = (store.get(f"karmada-es-{vc}", "one") for vc in ("branch-a", "b"))
+    assert first is not None
+    assert second is not None
+    assert is_trimmed(first)
+    assert not is_trimmed(second)
+
+
+def test_work_whose_page_was_decoded_before_its_virtual_cluster_left_is_not_kept_whole() -> None:
+    watches = watches_of(Bounds(), cluster_wide=True)
+    store = watches.works.store("b")
+    assert store is not None
+    made = versioned(work("one", config_map("c")), "5")
+    page = store.codec.page(orjson.dumps({"kind": "WorkList", "metadata": {}, "items": [made]}))
+    watches.restart("branch-a")
+    store.replace_all(page.items, "10")
+    (kept,) = store
+    assert is_trimmed(kept)
