@@ -121,7 +121,8 @@ def _search_has_what_is_there(scene: Scene) -> None:
     lab.hub.post(path, registry)
     try:
         for kinds in _CACHED:
-            within(THROUGH_HUB_S, _assert_cached, scene, kinds)
+            # Informers that search has for this alone: they begin with backed-off lists.
+            within(BACKED_OFF_S, _assert_cached, scene, kinds)
         within(THROUGH_HUB_S, _assert_nodes_cached, scene)
         within(THROUGH_HUB_S, _assert_proxied, scene)
         _assert_written_by_the_proxy(scene)
