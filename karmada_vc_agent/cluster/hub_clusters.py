@@ -156,7 +156,7 @@ class HubContact:
         return sorted(late, key=itemgetter(0))
 
 
-REMEMBERED = 4096
+REMEMBERED = 16384
 """Virtual clusters, served or not, whose id and deletion are cached."""
 CLUSTERS_PATH = "/apis/cluster.karmada.io/v1alpha1/clusters"
 

@@ -116,8 +116,7 @@ class HostStatus:
         ]
         for namespace in self.claims.of(vc.name).values():
             selecting += self.pods.by_index(host_objects.PENDING_BY_NAMESPACE, namespace)
-        unique = {(pod.metadata.namespace, pod.metadata.name): pod for pod in selecting}
-        return list(unique.values())
+        return list({(p.metadata.namespace, p.metadata.name): p for p in selecting}.values())
 
     async def _kubernetes_version(self) -> str:
         version, read_at = self._version

@@ -116,6 +116,7 @@ class Membership:
         self._virtual_clusters = virtual_clusters
         self._nodes = nodes
         self._created_at = created_at
+        self._by_key: dict[object, list[VirtualCluster]] = {}
         self._claimants: dict[str, tuple[str, ...]] = {}
         self._selected: dict[str, set[str]] = defaultdict(set)
         self._taints: dict[str, tuple[Taint, ...]] = {}
@@ -199,18 +200,28 @@ class Membership:
         name, labels = node.metadata.name, node.metadata.labels
         before = after = self._claimants.get(name, ())
         if old is None or new is None or old.metadata.labels != labels:
-            vcs = self._virtual_clusters.values() if new is not None else ()
-            after = tuple(vc.name for vc in vcs if vc.selects(name, labels))
+            after = self._selecting(name, labels) if new is not None else ()
             self._claim(name, before, after)
         elif old.status == new.status and old.spec == new.spec:
             return  # most updates are heartbeats, which change nothing that is reported
         for cluster in dict.fromkeys((*before, *after)):
             self.changed.emit(cluster)
 
+    def _selecting(self, node: str, labels: Mapping[str, str]) -> tuple[str, ...]:
+        """Return who selects a node; tried is who names it or one of its labels, or no label."""
+        if not self._by_key:
+            for vc in self._virtual_clusters.values():
+                label = next(iter(vc.node_selector.match_labels.items()), None)
+                for key in (*vc.node_names, label) if vc.node_selector else vc.node_names:
+                    self._by_key.setdefault(key, []).append(vc)
+        likely = {v.name: v for k in (None, node, *labels.items()) for v in self._by_key.get(k, ())}
+        return tuple(name for name, vc in likely.items() if vc.selects(node, labels))
+
     def _selector_changed(self, old: VirtualCluster | None, new: VirtualCluster | None) -> None:
         """Release the nodes that a virtual cluster selects no longer, and add the others."""
         cluster = name_of_change(old, new)
         self._taints.pop(cluster, None)
+        self._by_key.clear()
         concerned = {cluster: None}
         is_moved = old is None or new is None or not selects_the_same(old, new)
         for node in self._nodes if is_moved else ():

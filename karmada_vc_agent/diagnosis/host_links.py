@@ -319,15 +319,12 @@ def _replicas(live: Object) -> tuple[int, int]:
     desired = spec.get("replicas", spec.get("completions", spec.get("parallelism", 1)))
     ready = ("readyReplicas", "numberReady", "succeeded", "ready")
     counts = [status[key] for key in ready if isinstance(status.get(key), int)]
-    if spec.get("suspend") or _is_true(live, "Complete"):
+    true = (each["type"] for each in conditions_of(live) if each["status"] == "True")
+    if spec.get("suspend") or "Complete" in true:
         desired = sum(counts)
     # A rollout that does not end has its own pods beside the old ones.
     desired = max(status.get("desiredNumberScheduled", desired), status.get("replicas", 0))
     return desired, sum(counts)
-
-
-def _is_true(obj: Object, kind: str) -> bool:
-    return any(c["type"] == kind and c["status"] == "True" for c in conditions_of(obj))
 
 
 def _conditions(live: Object) -> Iterator[tuple[str, str]]:
@@ -343,7 +340,7 @@ async def _events(host: Server, live: Object, pods: list[Object]) -> list[str]:
     namespace, name = live["metadata"].get("namespace", ""), live["metadata"]["name"]
     names = {name, *(pod["metadata"]["name"] for pod in pods)}
     every = await host.seen(f"{NAMESPACES}/{namespace}/events", fieldSelector="type=Warning")
-    every.sort(key=_last_seen, reverse=True)
+    every.sort(key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""), reverse=True)
     texts = [
         words_of(each)
         for each in every
@@ -351,10 +348,6 @@ async def _events(host: Server, live: Object, pods: list[Object]) -> list[str]:
         or (about.startswith(f"{name}-") and "ReplicaSet" in str(each["involvedObject"]))
     ]
     return list(dict.fromkeys(texts))
-
-
-def _last_seen(event: Object) -> str:
-    return str(event.get("lastTimestamp") or event.get("eventTime") or "")
 
 
 def read_status(report: Report, place: OnHost, written: str) -> None:

@@ -269,12 +269,9 @@ class Rule:
 
 def flow_text(rule: Object) -> str:
     """Return a rule on one line: `{apiGroups: [apps], resources: [deployments], verbs: [get]}`."""
-    fields = (f"{key}: [{', '.join(map(_scalar, values))}]" for key, values in rule.items())
+    quoted = {"": '""', "*": '"*"'}
+    fields = (f"{k}: [{', '.join(quoted.get(v, v) for v in values)}]" for k, values in rule.items())
     return f"{{{', '.join(fields)}}}"
-
-
-def _scalar(text: str) -> str:
-    return text if text and text != "*" else f'"{text}"'
 
 
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"

@@ -220,7 +220,8 @@ async def probe_policies(
         claims: await _dry_run_patch(host, owner.namespace, admission.probe_claim(owner)),
         confines: await _dry_run_patch(host, foreign, admission.probe_foreign()),
     }
-    in_effect = {name for name, answer in answers.items() if _is_refused_by(name, answer)}
+    texts = {name: text for name, text in answers.items() if isinstance(text, str)}
+    in_effect = {name for name, text in texts.items() if name in text.partition(_POLICY_REFUSES)[2]}
     if MUTATING in versions:
         answer = await _dry_run(host, admission.probe_pod(owner, selector))
         answers[selector] = answer
@@ -273,10 +274,6 @@ async def _judged(write: Awaitable[Object]) -> Object | str:
         return await write
     except (ForbiddenError, InvalidError, NotFoundError) as error:
         return str(error)
-
-
-def _is_refused_by(policy: str, answer: Object | str) -> bool:
-    return isinstance(answer, str) and policy in answer.partition(_POLICY_REFUSES)[2]
 
 
 COMPONENT = "policy-status"

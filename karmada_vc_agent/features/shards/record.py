@@ -41,10 +41,6 @@ class ShardState(AgentState):
 
     def _own(self) -> dict[str, str]:
         """Return what is of virtual clusters of this shard, and what is of none."""
-        pairs = ((key, text, _subject(key, text)) for key, text in self._values.items())
-        return {key: text for key, text, of in pairs if not of or self.serves(of)}
-
-
-def _subject(key: str, text: str) -> str:
-    """Return the virtual cluster that a value is of, "" if of none."""
-    return text if key.startswith(_LABEL_PREFIX) else key.partition(".")[2]
+        values = self._values
+        of = {k: values[k] if k.startswith(_LABEL_PREFIX) else k.partition(".")[2] for k in values}
+        return {key: values[key] for key, name in of.items() if not name or self.serves(name)}

@@ -263,7 +263,9 @@ class PartialDecoder:
             if key == _OBJECT and not is_error and _begins(raw, b"{"):
                 inner: Object = _MAP.decode(raw)
                 # Fields of tenants may be called rows, or items, too.
-                obj[key] = self._answer(inner) if _is_table(inner) else self._object(inner)
+                is_of_tables = _begins(inner.get("apiVersion", _TABLE), _OF_TABLES)
+                is_table = inner.get("kind") == _TABLE and is_of_tables
+                obj[key] = self._answer(inner) if is_table else self._object(inner)
             else:
                 obj[key] = _any(raw)
         return obj
@@ -324,10 +326,6 @@ def _any(raw: Content) -> Any:
     if is_deep and cut_deep(content, DECODED_LEVELS) != content:
         raise RecursionError
     return _ANY.decode(content)
-
-
-def _is_table(obj: Object) -> bool:
-    return obj.get("kind") == _TABLE and _begins(obj.get("apiVersion", _TABLE), _OF_TABLES)
 
 
 def _begins(raw: Raw, text: bytes) -> bool:

@@ -238,10 +238,6 @@ def _take_node(obj: Object, reader: ObjectReader) -> bool:
     return required.items() <= labels_of(obj).items() and _take_any(obj, reader)
 
 
-def _take_by_node_name(obj: Object, reader: ObjectReader) -> bool:
-    return reader.view.context().owns_node(_name_of(obj)) and _take_any(obj, reader)
-
-
 def _take_labelled(obj: Object, reader: ObjectReader) -> bool:
     labels = labels_of(obj)
     if labels.get(CLUSTER_LABEL) != reader.view.name or GATEWAY_LABEL in labels:
@@ -270,7 +266,9 @@ SHARED_OBJECTS = ObjectFilter(_take_shared)
 """Shared objects: those of the host, its own, and, but in Strict, those of others."""
 NODES = ObjectFilter(_take_node)
 """A node that is requested by name."""
-BY_NODE_NAME = ObjectFilter(_take_by_node_name)
+BY_NODE_NAME = ObjectFilter(
+    lambda obj, reader: reader.view.context().owns_node(_name_of(obj)) and _take_any(obj, reader)
+)
 """What belongs to nodes by their name alone, such as their metrics."""
 LABELLED = ObjectFilter(_take_labelled)
 """Renamed cluster-scoped objects, with the label of the virtual cluster."""
