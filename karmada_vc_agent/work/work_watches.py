@@ -117,9 +117,9 @@ class WorkWatches:
         async with asyncio.TaskGroup() as group:
             while True:
                 self._requested.clear()
-                for cluster, store in self._stores.items():
-                    is_own = cluster == "" or store is not self._stores.get("")
-                    if is_own and cluster not in self._running:
+                for cluster in [each for each in self._stores if each not in self._running]:
+                    store = self._stores[cluster]
+                    if cluster == "" or store is not self._stores.get(""):
                         self._watch(group, cluster, store)
                 await self._requested.wait()
 
