@@ -126,7 +126,7 @@ def api_server(cluster: str, pki: ClusterPki, etcd_port: int, *extra: str) -> Co
     )
 
 
-def controller_manager(cluster: str, pki: ClusterPki, controllers: str) -> Component:
+def controller_manager(cluster: str, pki: ClusterPki, controllers: str, *extra: str) -> Component:
     name = f"{cluster}-kube-controller-manager"
     return Component(
         name,
@@ -144,6 +144,7 @@ def controller_manager(cluster: str, pki: ClusterPki, controllers: str) -> Compo
             # By default 20 requests a second: 1,000 new nodes keep their taints for two minutes.
             "--kube-api-qps=200",
             "--kube-api-burst=400",
+            *extra,
         ),
         f"{TLS_HEALTH}/healthz",
         str(pki.ca),

@@ -20,7 +20,9 @@ STAGES = (
     "pod/fast/pod-complete.yaml",
     "pod/fast/pod-delete.yaml",
 )
-LEASE_DURATION_S = 40  # as kubelets and edgecore have it
+LEASE_DURATION_S, NODE_GRACE_S = 40, 50  # as kubelets, edgecore and Kubernetes have it
+CALM_NODES = 1000
+"""Leases of more would take this machine; of real ones the API server has one of its own."""
 DEFAULT_SERVICE_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 
 
@@ -30,14 +32,16 @@ def host_name(number: int) -> str:
 
 
 def components(
-    name: str, pki: ClusterPki, etcd_port: int, kwok_module: Path
+    name: str, pki: ClusterPki, etcd_port: int, kwok_module: Path, nodes: int = 0
 ) -> dict[str, Component]:
     """Describe everything that runs for a host, by name."""
+    slower = max(1, nodes // CALM_NODES)
+    grace = f"--node-monitor-grace-period={NODE_GRACE_S * slower}s"
     all_of_them = (
         component.api_server(name, pki, etcd_port, "--enable-admission-plugins=NodeRestriction"),
-        component.controller_manager(name, pki, "*"),
+        component.controller_manager(name, pki, "*", grace),
         scheduler(name, pki),
-        kwok(name, pki, kwok_module),
+        kwok(name, pki, kwok_module, LEASE_DURATION_S * slower),
     )
     return {one.name: one for one in all_of_them}
 
@@ -57,7 +61,7 @@ def scheduler(cluster: str, pki: ClusterPki) -> Component:
     )
 
 
-def kwok(cluster: str, pki: ClusterPki, module: Path) -> Component:
+def kwok(cluster: str, pki: ClusterPki, module: Path, lease_s: int) -> Component:
     name = f"{cluster}-kwok"
     return Component(
         name,
@@ -66,7 +70,7 @@ def kwok(cluster: str, pki: ClusterPki, module: Path) -> Component:
             f"--kubeconfig={component.component_kubeconfig(pki, name)}",
             *(f"--config={module / 'kustomize' / 'stage' / stage}" for stage in STAGES),
             f"--manage-nodes-with-annotation-selector={KWOK_ANNOTATION}=fake",
-            f"--node-lease-duration-seconds={LEASE_DURATION_S}",
+            f"--node-lease-duration-seconds={lease_s}",
             f"--node-ip={LOOPBACK}",
             f"--server-address={LOOPBACK}:{PORT}",
         ),
@@ -75,17 +79,21 @@ def kwok(cluster: str, pki: ClusterPki, module: Path) -> Component:
 
 
 async def start(
-    cluster: Cluster, launcher: Launcher, etcd_port: int, store: Component | None = None
+    cluster: Cluster,
+    launcher: Launcher,
+    etcd_port: int,
+    store: Component | None = None,
+    nodes: int = 0,
 ) -> ApiServer:
     """Start a host and return access to it once pods could be created.
 
-    store: its own datastore; None = the etcd at etcd_port.
+    store: its own datastore; None = the etcd at etcd_port. nodes: how many it will have.
     """
     name = cluster.name
     if store is not None:
         etcd_port = await launcher.launch(store)
     module = await asyncio.to_thread(tools.module_directory, "kwok", KWOK_MODULE)
-    parts = components(name, cluster.pki, etcd_port, module)
+    parts = components(name, cluster.pki, etcd_port, module, nodes)
     clients = (f"{name}-kube-scheduler", f"{name}-kwok")
     api = await cluster.start_api_server(launcher, parts, clients)
     async with asyncio.TaskGroup() as group:

@@ -142,7 +142,8 @@ async def _start(directory: Directory, programs: dict[str, Path], shape: Shape) 
                 name = host.host_name(number)
                 cluster = create_cluster(name, directory, audited=shape.audit)
                 store = component.kine(name, directory.data) if shape.datastore == KINE else None
-                started = group.create_task(host.start(cluster, launcher, etcd_port, store))
+                count = shape.nodes.count if number == 1 else 0
+                started = group.create_task(host.start(cluster, launcher, etcd_port, store, count))
                 if number == 1 and shape.nodes.count:
                     group.create_task(_add_first_nodes(started, shape.nodes, progress))
     finally:
