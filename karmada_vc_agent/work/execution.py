@@ -175,7 +175,7 @@ class WorkStatuses:
         if stored is None:
             self.bounds.remove(work)
         elif stored is not work:
-            self.bounds.observe(stored)
+            self.bounds.observe(stored, None)
 
 
 def _identity(work: Object) -> _Identity:

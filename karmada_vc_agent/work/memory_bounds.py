@@ -237,7 +237,7 @@ class BoundedWorks:
 
 
 NAMESPACES_KEPT = 50
-"""Of a Work that is out from the beginning."""
+"""Of a Work that is out before it is stored."""
 NOT_MEASURED = Measure(0, 0, (), ())
 """Of a Work that is not read."""
 
@@ -285,7 +285,7 @@ class WorkBounds:
         cached = self._lines[cluster].whole.get(name) if cluster in self._lines else None
         return cached if uid_of(cached) == uid_of(work) and is_echo(cached, work) else None
 
-    def observe(self, work: Object, namespaces_at_most: int | None = None) -> None:
+    def observe(self, work: Object, namespaces_at_most: int | None = NAMESPACES_KEPT) -> None:
         """Take a Work as it is now; trim() it, and others, where they are out or not served."""
         cluster, name = key_of_work(work)
         line, vc = self._lines.get(cluster), self.virtual_clusters.get(cluster)
@@ -340,7 +340,7 @@ class WorkBounds:
                     self._remove((cluster, name), uid)
         for (key, _), work in stored.items():
             if key[0] in read:
-                self.observe(work)
+                self.observe(work, None)
             else:  # perhaps it was when its page was decoded
                 trim(work, NOT_MEASURED)
 
@@ -408,12 +408,12 @@ class WorkCodec(RawCodec):
     def trim(self, obj: Object) -> Object:
         """Return what is kept of a Work."""
         work = super().trim(obj)
-        if (cached := self._bounds.cached(work)) is not None:
-            return cached
-        if self._read is None or key_of_work(work)[0] in self._read():
-            self._bounds.observe(work, NAMESPACES_KEPT)
-        else:
+        if self._read is not None and key_of_work(work)[0] not in self._read():
             trim(work, NOT_MEASURED, 0)
+        elif (cached := self._bounds.cached(work)) is not None:
+            return cached
+        else:
+            self._bounds.observe(work)
         return work
 
 

@@ -158,7 +158,7 @@ class WorkWatches:
         if work is None or cluster not in read():
             return
         if new is not None:
-            self.bounds.observe(new)  # again, where it was observed and not decoded
+            self.bounds.observe(new, None)  # again, where it was observed and not decoded
         else:
             self.bounds.remove(work)
         if cluster in self.clusters:

@@ -17,7 +17,7 @@ from karmada_vc_agent.model.quantity import Size
 from karmada_vc_agent.model.virtual_cluster import Bounds
 from karmada_vc_agent.work.memory_bounds import NAMESPACES_KEPT, WorkBounds, WorkCodec
 from karmada_vc_agent.work.work_watches import ALL_WORKS_PATH, WorkWatches
-from karmada_vc_agent.work.works import WorkKey, is_trimmed, work_path
+from karmada_vc_agent.work.works import WorkKey, is_trimmed, namespaces_used, work_path
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
 
@@ -379,3 +379,30 @@ def test_work_whose_page_was_decoded_before_its_virtual_cluster_left_is_not_kept
     store.replace_all(page.items, "10")
     (kept,) = store
     assert is_trimmed(kept)
+
+
+def test_watch_of_its_own_shares_nothing_with_the_one_for_all() -> None:
+    """That one trims the Works of who it does not serve; both may decode one version of a Work."""
+    watches = watches_of(Bounds(), cluster_wide=True)
+    for_all = watches.works.store("b")
+    watches.restart("branch-a")
+    own = watches.works.store("branch-a")
+    assert own is not None
+    assert for_all is not None
+    for store in (own, for_all):
+        replace(store, "10", versioned(work("one", config_map("c")), "5"))
+        store.apply(store.codec.trim(versioned(work("one", config_map("c")), "12")))
+        replace(store, "13", versioned(work("one", config_map("c")), "12"))
+    (of_all,), (of_own,) = for_all, watches.works.of("branch-a")
+    assert is_trimmed(of_all)
+    assert not is_trimmed(of_own)
+    watches.stop("branch-a")
+    assert [is_trimmed(each) is not None for each in for_all] == [True]
+
+
+def test_work_that_is_read_again_and_out_keeps_few_namespaces() -> None:
+    watches = watches_of(Bounds(manifests_per_work=20), cluster_wide=False)
+    manifests = [config_map("c", namespace=f"n-{number}") for number in range(NAMESPACES_KEPT + 10)]
+    made = versioned(work("large", *manifests), "5")
+    watches.bounds.observe(made)
+    assert len(set(namespaces_used(made))) == NAMESPACES_KEPT
