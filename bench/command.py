@@ -61,7 +61,8 @@ def bench_command(
 ) -> Callable[[Callable[..., None]], click.Command]:
     """Make `hack/bench NAME` of a function of Runs and the values of its own options.
 
-    What it has recorded is finished in the end. goals, axis: of the Record.
+    What it has recorded is finished in the end, and printed where the bench fails before. goals,
+    axis: of the Record.
     """
 
     def decorate(measure_all: Callable[..., None]) -> click.Command:
@@ -76,7 +77,13 @@ def bench_command(
             **own: object,
         ) -> None:
             result = Record(name, axis, goals or {})
-            measure_all(Runs(result, quick, 1 if quick else repetitions, keep, karmada_qps), **own)
+            runs = Runs(result, quick, 1 if quick else repetitions, keep, karmada_qps)
+            try:
+                measure_all(runs, **own)
+            except BaseException:
+                if result.figures:
+                    result.finish(None, is_quick=True)  # printed, and not published
+                raise
             result.finish(output, is_quick=quick)
 
         return click.command(name, context_settings=HELP)(_with_shared_options(run))

@@ -59,7 +59,7 @@ async def measure(
             await session.bench.end_namespace()
     await _bare(session, sent, result, count)
     with session.lab.karmada_agent("theirs") as agent:
-        await session.bench.wait_ready(["theirs"], agent)
+        await session.bench.wait_ready(["theirs"], agent, START_S)
         await _at_rest(session, agent, result, THEIRS, count)
 
 

@@ -22,6 +22,8 @@ def example(runs: Runs, *, count: int) -> None:
     runs.record.machine = {"date": "2026-11-26", "commit": "abc"}
     for number in range(runs.repetitions):
         runs.record.add("what", float(number), at=count)
+    if count < 0:
+        raise ValueError
 
 
 def test_output_has_each_repetition(tmp_path: Path) -> None:
@@ -38,6 +40,15 @@ def test_quick_run_is_one_and_writes_nothing() -> None:
     assert done.exit_code == 0, done.output
     assert "| what, 1 Works | 0.00 |" in done.output
     assert "wrote" not in done.output
+
+
+def test_bench_that_fails_prints_what_it_measured_and_writes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "example.json"
+    options = ["--works", "-1", "--repetitions", "1", "--output", str(path)]
+    done = CliRunner().invoke(example, options)
+    assert isinstance(done.exception, ValueError)
+    assert "| what, -1 Works | 0.00 |" in done.output
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("name", NAMES)
