@@ -58,10 +58,9 @@ class Cluster:
         policy.parent.mkdir(parents=True, exist_ok=True)
         policy.write_text(json.dumps(_AUDITED))
         log = self.directory.log(f"{self.name}-audit")
-        # Who reads the log has its offset in one file, so it is never rotated, as at 100 MB.
-        names = {"policy-file": policy, "log-path": log, "log-maxsize": 2**20}
-        flags = tuple(f"--audit-{name}={value}" for name, value in names.items())
-        return replace(part, arguments=(*part.arguments, *flags))
+        flags = (f"--audit-policy-file={policy}", f"--audit-log-path={log}")
+        # Readers have an offset in one file, so it is not rotated, as it would be at 100 MB.
+        return replace(part, arguments=(*part.arguments, *flags, f"--audit-log-maxsize={2**20}"))
 
     def _access(self, user: str, group: str) -> kubeconfig.Access:
         client = self.pki.authority.issue_client(user, group)

@@ -88,10 +88,10 @@ def webhook(pki: ClusterPki) -> Component:
 
 
 def controller(pki: ClusterPki, name: str, qps: int) -> Component:
-    limits: tuple[str, ...] = ()
-    if qps:
-        # They exit where a renewal takes 10 s, and nothing here starts them again.
-        limits = (f"--kube-api-qps={qps}", f"--kube-api-burst={qps}", "--leader-elect=false")
+    # As elected leaders they exit where a renewal takes 10 s, and nothing here starts them again.
+    limits = (
+        (f"--kube-api-qps={qps}", f"--kube-api-burst={qps}", "--leader-elect=false") if qps else ()
+    )
     return Component(
         name,
         name,

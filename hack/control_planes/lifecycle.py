@@ -144,7 +144,7 @@ async def _start(directory: Directory, programs: dict[str, Path], shape: Shape) 
                 store = component.kine(name, directory.data) if shape.datastore == KINE else None
                 count = shape.nodes.count if number == 1 else 0
                 started = group.create_task(host.start(cluster, launcher, etcd_port, store, count))
-                if number == 1 and shape.nodes.count:
+                if count:
                     group.create_task(_add_first_nodes(started, shape.nodes, progress))
     finally:
         progress.finish()

@@ -263,8 +263,8 @@ class PartialDecoder:
             if key == _OBJECT and not is_error and _begins(raw, b"{"):
                 inner: Object = _MAP.decode(raw)
                 # Fields of tenants may be called rows, or items, too.
-                is_of_tables = _begins(inner.get("apiVersion", _TABLE), _OF_TABLES)
-                is_table = inner.get("kind") == _TABLE and is_of_tables
+                version = inner.get("apiVersion", _TABLE)
+                is_table = inner.get("kind") == _TABLE and _begins(version, _OF_TABLES)
                 obj[key] = self._answer(inner) if is_table else self._object(inner)
             else:
                 obj[key] = _any(raw)
