@@ -18,8 +18,11 @@ from bench.measurements import Bench
 from bench.watcher import Watcher
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig
+from karmada_vc_agent.kube.transport import Timeouts
 
 T = TypeVar("T")
+TIMEOUTS = Timeouts(connect_s=60, silence_s=300, request_s=600)
+"""While it brings a namespace to 5,000 Clusters, a hub may not answer for a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +51,8 @@ async def open_session(lab: Lab) -> AsyncIterator[Session]:
 
 def client(lab: Lab, name: str) -> ApiClient:
     """Return a client of hub or host."""
-    return ApiClient(
-        name, read_kubeconfig(lab.kubeconfig(name)), connections=32, user_agent="bench"
-    )
+    credentials = read_kubeconfig(lab.kubeconfig(name))
+    return ApiClient(name, credentials, connections=32, user_agent="bench", timeouts=TIMEOUTS)
 
 
 async def describe(session: Session) -> dict[str, str]:
