@@ -45,6 +45,9 @@ class Authority:
             _builder(self._name, self._name, self._key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .add_extension(_key_usage(signs_certificates=True), critical=True)
+            .add_extension(
+                x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False
+            )
         )
         self._certificate = builder.sign(self._key, hashes.SHA256())
 
@@ -89,6 +92,10 @@ class Authority:
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_key_usage(signs_certificates=False), critical=True)
             .add_extension(usage, critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
+                critical=False,
+            )
         )
         if names is not None:
             builder = builder.add_extension(names, critical=False)

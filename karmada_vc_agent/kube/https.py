@@ -14,7 +14,7 @@ from yarl import URL
 
 from karmada_vc_agent.kube.errors import TooLargeError
 from karmada_vc_agent.kube.flows import FairSlots, LogOnce
-from karmada_vc_agent.kube.transport import Resolver, read_body
+from karmada_vc_agent.kube.transport import Resolver, read_body, trusting
 
 WEBHOOK_CONNECTIONS = 64
 RESOLVED_WITHIN_S = 30.0
@@ -93,12 +93,9 @@ class WebhookClient:
         context = self._contexts.get(ca_bundle)
         if context is None:
             try:
-                context = ssl.create_default_context(cadata=ca_bundle.decode() or None)
+                context = self._contexts[ca_bundle] = trusting(ca_bundle.decode() or None)
             except (ssl.SSLError, ValueError) as error:
                 raise WebhookError("its caBundle contains no certificate") from error
-            # Python 3.13 requires more of a CA certificate than Go, which these are made for.
-            context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-            self._contexts[ca_bundle] = context
         return context
 
 

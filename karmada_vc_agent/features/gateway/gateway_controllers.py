@@ -22,6 +22,7 @@ from karmada_vc_agent.kube.discovery import Resource
 from karmada_vc_agent.kube.errors import AlreadyExistsError, ForbiddenError, NotFoundError
 from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.kube.store import Store
+from karmada_vc_agent.kube.transport import trusting
 from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
@@ -77,9 +78,10 @@ async def probe(endpoint: ProbedEndpoint) -> str | None:
     probed directly.
     """
     try:
-        context = _context(endpoint.authorities)
+        context = trusting(endpoint.authorities.decode())
     except (ssl.SSLError, ValueError):
         return "the file of gateway.caFile contains no certificate"
+    context.minimum_version = ssl.TLSVersion.TLSv1_3  # as the hub
     if urlsplit(endpoint.proxy).scheme in _FOLLOWED:
         # Of the proxy's own name: that of the endpoint is for the proxy to resolve.
         with suppress(aiohttp.ClientProxyConnectionError, aiohttp.ClientConnectorDNSError):
@@ -111,14 +113,6 @@ async def _probe_by(
     except (aiohttp.ClientError, OSError) as error:
         detail = getattr(error, "os_error", None) or error or type(error).__name__
         return f"{request}: {detail}"
-
-
-def _context(authorities: bytes) -> ssl.SSLContext:
-    context = ssl.create_default_context(cadata=authorities.decode())
-    context.minimum_version = ssl.TLSVersion.TLSv1_3  # as the hub
-    # Python 3.13 requires more of a CA certificate than Go, which these are made for.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    return context
 
 
 _log = logging.getLogger(__name__)

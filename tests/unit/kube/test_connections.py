@@ -1,4 +1,4 @@
-"""Connections: what each of them costs."""
+"""Connections: what each of them costs, and whom they trust."""
 
 import asyncio
 import random
@@ -11,7 +11,11 @@ from contextlib import suppress
 import pytest
 
 from karmada_vc_agent.kube.new_keys import serving_context
-from karmada_vc_agent.kube.transport import TLS_BUFFER_BYTES, limit_tls_buffers
+from karmada_vc_agent.kube.transport import (
+    TLS_BUFFER_BYTES,
+    limit_tls_buffers,
+    make_ssl_context,
+)
 
 CONNECTIONS = 20
 CONNECTION_BYTES = 16 * 1024
@@ -104,3 +108,22 @@ async def test_connections_that_share_a_buffer_receive_what_was_sent_to_them() -
 async def _until_closed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     await reader.read()
     writer.close()
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_no_more_is_required_of_certificates_than_go_requires(
+    monkeypatch: pytest.MonkeyPatch, *, verify: bool
+) -> None:
+    """Python 3.13 refuses the certificates of an API server that have no key identifiers."""
+
+    def of_python_3_13(cadata: str | None) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | ssl.VERIFY_X509_STRICT
+        assert cadata is None
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", of_python_3_13)
+    context = make_ssl_context(None, None, verify=verify)
+    assert not context.verify_flags & ssl.VERIFY_X509_STRICT
+    assert context.verify_flags & ssl.VERIFY_X509_PARTIAL_CHAIN
+    assert context.check_hostname is verify
