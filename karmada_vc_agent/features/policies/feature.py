@@ -114,8 +114,7 @@ def rights_confined(problems: Sequence[PolicyProblem], *, is_confined: bool) -> 
         else "only roles restrict the agent's account, and they allow writes to every namespace"
     )
     reason = problems[0].reason if problems else "NothingHolds"
-    texts = [problem.text for problem in problems]
-    return RIGHTS_CONFINED.false(reason, "; ".join([begin, *texts]))
+    return RIGHTS_CONFINED.false(reason, "; ".join([begin, *(each.text for each in problems)]))
 
 
 _log = logging.getLogger(__name__)
@@ -391,7 +390,9 @@ class PolicyStatusController:
             extra = {"reason": reason, "detail": first + more}
             _log.warning("Admission policies need attention", extra=extra)
             for cluster in filter(None, map(self._clusters.ours, self._virtual_clusters)):
-                self._recorder.record(COMPONENT, cluster, WARNING, reason, first + more)
+                before = dig(cluster, "status", "conditions") or ()  # an earlier process wrote it
+                if not any(first in str(each.get("message")) for each in before):
+                    self._recorder.record(COMPONENT, cluster, WARNING, reason, first + more)
         self._reported = frozenset(problems)
         self._state.settle()
 

@@ -188,6 +188,21 @@ async def test_nothing_is_reported_twice(setting: Setting) -> None:
     assert [reason for reason, _ in await setting.events()] == ["PolicyMissing"]
 
 
+async def test_what_an_earlier_process_reported_is_no_event_again(setting: Setting) -> None:
+    setting.world.host.remove(PLACEMENT)
+    setting.unheeded = {OWNER.placement_policy}
+    await setting.settle()
+    cluster = setting.world.parts.common.stores.clusters.store.get("", "branch-a")
+    assert cluster is not None
+    cluster["status"]["conditions"] = [setting.state.placement, setting.state.confinement]
+    for expected in (1, 2):
+        setting.guard = PolicyStatusController(setting.world.parts, lambda _: None)
+        await setting.settle()
+        await setting.events()
+        assert [e["count"] for e in setting.world.hub.listed("/api/v1/events")] == [expected]
+        cluster["status"]["conditions"] = []
+
+
 async def test_what_is_wrong_in_the_same_way_is_one_line_of_the_log_and_one_event(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
