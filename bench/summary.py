@@ -149,7 +149,7 @@ async def _summed(hub: ApiClient, count: int, begin: float) -> tuple[int, float]
 def command(runs: Runs, *, sizes: tuple[int, ...]) -> None:
     """Measure how large bindings and templates become with many clusters, and where the hub ends.
 
-    Takes an hour with one repetition; with --quick 2 minutes.
+    Takes 20 minutes with one repetition; with --quick 2.
     """
     if runs.is_quick:
         sizes = (2, 10)
