@@ -379,20 +379,19 @@ class PolicyStatusController:
         layers = [VALIDATING] if self._owner.placement_policy in in_effect else []
         layers += [MUTATING] if self._owner.selector_policy in in_effect else []
         layers += [POD_NODE_SELECTOR] if self._is_plugin_on else []
-        is_confined = self._owner.confines_policy in in_effect
-        self._state.report(
-            placement_enforced(layers, placement), rights_confined(rights, is_confined=is_confined)
-        )
+        confined = rights_confined(rights, is_confined=self._owner.confines_policy in in_effect)
+        self._state.report(placement_enforced(layers, placement), confined)
         new = [each for each in problems if each not in self._reported]
         for reason in sorted({each.reason for each in new}):
-            first, *others = (each.text for each in new if each.reason == reason)
-            more = f" ({len(others)} more: see the conditions of the Cluster)" if others else ""
-            extra = {"reason": reason, "detail": first + more}
+            texts = [each.text for each in new if each.reason == reason]
+            more = f" ({len(texts) - 1} more: see the conditions of the Cluster)" * bool(texts[1:])
+            extra = {"reason": reason, "detail": texts[0] + more}
             _log.warning("Admission policies need attention", extra=extra)
             for cluster in filter(None, map(self._clusters.ours, self._virtual_clusters)):
-                before = dig(cluster, "status", "conditions") or ()  # an earlier process wrote it
-                if not any(first in str(each.get("message")) for each in before):
-                    self._recorder.record(COMPONENT, cluster, WARNING, reason, first + more)
+                conditions = dig(cluster, "status", "conditions") or ()
+                reported = "".join(str(each.get("message")) for each in conditions)
+                if not all(text in reported for text in texts):  # by an earlier process
+                    self._recorder.record(COMPONENT, cluster, WARNING, reason, extra["detail"])
         self._reported = frozenset(problems)
         self._state.settle()
 

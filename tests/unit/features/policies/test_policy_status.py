@@ -203,6 +203,23 @@ async def test_what_an_earlier_process_reported_is_no_event_again(setting: Setti
         cluster["status"]["conditions"] = []
 
 
+async def test_what_no_process_reported_before_is_an_event_beside_what_one_did(
+    setting: Setting,
+) -> None:
+    setting.world.host.remove(PLACEMENT)
+    setting.unheeded = {OWNER.placement_policy, OWNER.confines_policy}
+    await setting.settle()
+    cluster = setting.world.parts.common.stores.clusters.store.get("", "branch-a")
+    assert cluster is not None
+    cluster["status"]["conditions"] = [setting.state.placement, setting.state.confinement]
+    setting.world.host.remove(CONFINES)
+    setting.guard = PolicyStatusController(setting.world.parts, lambda _: None)
+    await setting.settle()
+    _, second = (text for reason, text in await setting.events() if reason == "PolicyMissing")
+    assert OWNER.confines_policy in second
+    assert second.endswith(" (1 more: see the conditions of the Cluster)")
+
+
 async def test_what_is_wrong_in_the_same_way_is_one_line_of_the_log_and_one_event(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
