@@ -4,6 +4,7 @@ import json
 import socket
 import ssl
 import statistics
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -234,24 +235,22 @@ def test_what_nests_deep_breaks_no_list_but_its_owners(gateway: Pair) -> None:
         assert names == ["after-b", "w-b"][:shown]
     answer = gateway.ask(widgets, "b", Accept="application/json;as=Table;v=v1;g=meta.k8s.io")
     assert [row["cells"][0] for row in answer.json()["rows"]] == ["after-b", "w-b"]
-    _assert_refused_or_whole(gateway, widgets, "a")
+    if sys.version_info < (3, 13):
+        assert _is_refused(gateway, widgets, "a")
+    else:  # its decoders skip so many levels of what is not mapped
+        whole = gateway.ask(widgets, "a").data
+        assert b'{"a":' * DEEP in whole
+        assert b"-v-" not in whole
 
 
-def _assert_refused_or_whole(gateway: Pair, path: str, letter: str) -> None:
-    """Assert that a list fails: with a Status, or cut off where its first items were sent already.
-
-    From Python 3.12 on what is not mapped may nest as deep as it likes, and is sent as it is.
-    """
+def _is_refused(gateway: Pair, path: str, letter: str) -> bool:
+    """Whether a list fails: with a Status, or cut off where its first items were sent already."""
     try:
         answer = gateway.ask(path, letter)
     except urllib3.exceptions.ProtocolError:
-        return
-    if answer.status == 200:
-        assert b'{"a":' * DEEP in answer.data
-        assert b"-v-" not in answer.data
-    else:
-        assert answer.status == 500
-        assert answer.json()["message"] == "an object nests deeper than 200 levels"
+        return True
+    assert answer.status == 500
+    return bool(answer.json()["message"] == "an object nests deeper than 200 levels")
 
 
 def _assert_lists(gateway: Pair, path: str) -> None:

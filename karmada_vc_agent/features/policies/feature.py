@@ -383,15 +383,15 @@ class PolicyStatusController:
         self._state.report(placement_enforced(layers, placement), confined)
         new = [each for each in problems if each not in self._reported]
         for reason in sorted({each.reason for each in new}):
-            texts = [each.text for each in new if each.reason == reason]
-            more = f" ({len(texts) - 1} more: see the conditions of the Cluster)" * bool(texts[1:])
-            extra = {"reason": reason, "detail": texts[0] + more}
+            first, *others = (each.text for each in new if each.reason == reason)
+            more = f" ({len(others)} more: see the conditions of the Cluster)" if others else ""
+            extra = {"reason": reason, "detail": first + more}
             _log.warning("Admission policies need attention", extra=extra)
             for cluster in filter(None, map(self._clusters.ours, self._virtual_clusters)):
                 conditions = dig(cluster, "status", "conditions") or ()
                 reported = "".join(str(each.get("message")) for each in conditions)
-                if not all(text in reported for text in texts):  # by an earlier process
-                    self._recorder.record(COMPONENT, cluster, WARNING, reason, extra["detail"])
+                if not all(text in reported for text in (first, *others)):  # by an earlier process
+                    self._recorder.record(COMPONENT, cluster, WARNING, reason, first + more)
         self._reported = frozenset(problems)
         self._state.settle()
 

@@ -8,8 +8,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from generate.requirements import PYTHONS
+
 ROOT = Path(__file__).parents[3]
-PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
 
 def _requirements() -> list[str]:

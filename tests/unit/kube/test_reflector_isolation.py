@@ -195,8 +195,9 @@ async def test_fault_of_ours_is_logged_and_the_resource_listed_again(
 def test_struct_that_cannot_be_read_costs_its_neighbours_nothing() -> None:
     codec: Codec[Node] = Codec(Node)
     items = (raw("first"), raw("odd", extra=b'"spec":5'), raw("deep", extra=b'"a":' + DEEPEST))
-    with pytest.raises(ValueError, match=r"recursion|Stack overflow"):
+    with pytest.raises(ValueError) as refused:  # noqa: PT011 - by its cause
         codec.page(page(*items, raw("last")))
+    assert isinstance(refused.value.__cause__, RecursionError)
     found = codec.page(page(*items, raw("last")), is_odd=True)
     assert [node.metadata.name for node in found.items] == ["first", "deep", "last"]
     assert [what.key for what in found.unreadable] == [("edge", "odd")]
