@@ -33,24 +33,9 @@ PROXY_SERVER = "proxy-server"
 
 def components(pki: ClusterPki, etcd_port: int) -> dict[str, Component]:
     """Describe what runs beside Karmada, by name."""
-    found = (search(pki, etcd_port), metrics_adapter(pki), proxy_server(pki))
-    return {one.name: one for one in found}
-
-
-def search(pki: ClusterPki, etcd_port: int) -> Component:
-    return Component(
-        SEARCH,
-        SEARCH,
-        (
-            *component.client_of_api_server(pki, SEARCH),
-            f"--etcd-servers=http://{LOOPBACK}:{etcd_port}",
-            f"--etcd-prefix=/{SEARCH}",
-            *component.serving(pki),
-        ),
-        # It is live once it is registered, for it lists its own kinds through the hub.
-        f"{TLS_HEALTH}/version",
-        str(pki.ca),
-    )
+    # It is live once it is registered, for it lists its own kinds through the hub.
+    search = component.aggregated(SEARCH, pki, etcd_port, "version")
+    return {one.name: one for one in (search, metrics_adapter(pki), proxy_server(pki))}
 
 
 def metrics_adapter(pki: ClusterPki) -> Component:

@@ -171,5 +171,12 @@ def client_of_api_server(pki: ClusterPki, component: str) -> tuple[str, ...]:
     )
 
 
+def aggregated(name: str, pki: ClusterPki, etcd_port: int, health: str) -> Component:
+    """Describe an aggregated API server with a part of etcd. health: a path."""
+    storage = (f"--etcd-servers=http://{LOOPBACK}:{etcd_port}", f"--etcd-prefix=/{name}")
+    flags = (*client_of_api_server(pki, name), *storage, *serving(pki))
+    return Component(name, name, flags, f"{TLS_HEALTH}/{health}", str(pki.ca))
+
+
 def component_kubeconfig(pki: ClusterPki, component: str) -> Path:
     return pki.directory / f"{component}.kubeconfig"

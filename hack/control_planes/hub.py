@@ -45,27 +45,12 @@ def components(pki: ClusterPki, etcd_port: int, qps: int = 0) -> dict[str, Compo
             "--disable-admission-plugins=StorageObjectInUseProtection,ServiceAccount",
         ),
         component.controller_manager(NAME, pki, CONTROLLERS),
-        aggregated_api_server(pki, etcd_port),
+        component.aggregated(AGGREGATED, pki, etcd_port, "readyz"),
         webhook(pki),
         controller(pki, CONTROLLER_MANAGER, qps),
         controller(pki, SCHEDULER, qps),
     )
     return {one.name: one for one in all_of_them}
-
-
-def aggregated_api_server(pki: ClusterPki, etcd_port: int) -> Component:
-    return Component(
-        AGGREGATED,
-        AGGREGATED,
-        (
-            *component.client_of_api_server(pki, AGGREGATED),
-            f"--etcd-servers=http://{LOOPBACK}:{etcd_port}",
-            f"--etcd-prefix=/{AGGREGATED}",
-            *component.serving(pki),
-        ),
-        f"{TLS_HEALTH}/readyz",
-        str(pki.ca),
-    )
 
 
 def webhook(pki: ClusterPki) -> Component:

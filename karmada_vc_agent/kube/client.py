@@ -9,7 +9,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn, Self
 
@@ -23,7 +23,8 @@ from karmada_vc_agent.kube.store import History
 from karmada_vc_agent.kube.transport import ClientInstrument, Credentials, Timeouts
 from karmada_vc_agent.model.objects import Object
 
-LIST_CONNECTIONS = 4
+PAGES_AT_ONCE, LIST_CONNECTIONS = 4, 32
+"""Lists mostly wait: a server answers once its cache is as new as they are, within 0.1 s."""
 MANY_WATCHES = 1_000_000
 PART_OF_OWN = 16
 """One of so many connections is of the agent itself alone, however many flows are slow."""
@@ -127,6 +128,7 @@ class ApiClient:
 
         self._requests = lane(connections, timeouts.silence_s, timeouts.request_s)
         self._lists = lane(list_connections, timeouts.silence_s, timeouts.list_s)
+        self._pages = FairSlots(PAGES_AT_ONCE, is_shared)
         self._watches = lane(0, timeouts.watch_silence_s, None)
         self._watched: set[aiohttp.ClientResponse] = set()
         self._watch_slots = watch_slots or WatchSlots(MANY_WATCHES)
@@ -350,7 +352,8 @@ class ApiClient:
                 request.method, url, data=content, **self._options(request.query, request.headers)
             ) as response:
                 code = str(response.status)
-                answer = await transport.read_body(response, request.most_bytes)
+                async with self._pages.hold() if request.is_page else nullcontext():
+                    answer = await transport.read_body(response, request.most_bytes)
         except Exception as error:
             is_begun = code != "<error>"
             may_break = request.is_page or isinstance(error, errors.TooLargeError)

@@ -6,8 +6,8 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from cachetools import TTLCache
 
-from karmada_vc_agent.kube import errors
+from karmada_vc_agent.kube import errors, flows
 from karmada_vc_agent.kube.client import DISCOVERY, ONE_METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.flows import LogOnce, SharedLock
@@ -354,16 +354,17 @@ _NOWHERE = "-"
 """A review of rules has a namespace, whose rules are in the answer, too: none has this name."""
 
 
-@dataclass(slots=True)
-class _OwnRules:
-    """The cluster-wide rules of our user, and when they were listed by the clock of the loop."""
-
-    rules: list[Object] = field(default_factory=list)
-    listed_at: float = -math.inf
-    lock: SharedLock = field(default_factory=SharedLock)
+_own_rules = WeakKeyDictionary[ApiClient, tuple[float, asyncio.Task[list[Object]]]]()
+"""When the cluster-wide rules of our user were listed, and who lists them."""
 
 
-_own_rules: WeakKeyDictionary[ApiClient, _OwnRules] = WeakKeyDictionary()
+async def _list_rules(client: ApiClient) -> list[Object]:
+    review = new_review("authorization", "SelfSubjectRulesReview", spec={"namespace": _NOWHERE})
+    try:
+        answer = await client.create(SELF_RULES_REVIEWS_PATH, review)
+    except errors.KubeError:
+        return []
+    return maps_at(answer, "status", "resourceRules")
 
 
 async def is_allowed_by_rules(client: ApiClient, need: errors.Need) -> bool:
@@ -371,16 +372,13 @@ async def is_allowed_by_rules(client: ApiClient, need: errors.Need) -> bool:
 
     A server may list less than it allows: what no rule grants is reviewed by itself.
     """
-    own, now = _own_rules.setdefault(client, _OwnRules()), asyncio.get_running_loop().time()
-    async with own.lock:
-        if now - own.listed_at > RULES_FOR_S:
-            own.rules, own.listed_at = [], now
-            spec = {"namespace": _NOWHERE}
-            review = new_review("authorization", "SelfSubjectRulesReview", spec=spec)
-            with suppress(errors.ApiError):
-                answer = await client.create(SELF_RULES_REVIEWS_PATH, review)
-                own.rules = maps_at(answer, "status", "resourceRules")
-    return any(_grants(rule, need) for rule in own.rules) or await is_allowed(client, need)
+    listed_at, rules = _own_rules.get(client) or (-math.inf, None)
+    now = asyncio.get_running_loop().time()
+    if rules is None or now - listed_at > RULES_FOR_S:
+        rules = asyncio.create_task(flows.run(flows.OWN, partial(_list_rules, client)))
+        _own_rules[client] = now, rules
+    of_own = await asyncio.shield(rules)
+    return any(_grants(rule, need) for rule in of_own) or await is_allowed(client, need)
 
 
 def _grants(rule: Object, need: errors.Need) -> bool:

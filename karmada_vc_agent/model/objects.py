@@ -248,8 +248,6 @@ def _is_deeper(levels: int, value: Any) -> bool:
 
 STORED_BYTES = 3 * 2**19
 """JSON of the largest object that etcd stores."""
-MEMORY_SPREAD = 29
-"""A value holds at most so many times its JSON: a list of maps of an empty map each."""
 OBJECT_BYTES = 4 * STORED_BYTES
 """A larger object is neither applied nor compared; CRDs hold 3.5 times their JSON, others less."""
 SMALL_BYTES = 64 * 2**10

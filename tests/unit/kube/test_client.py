@@ -5,11 +5,18 @@ from collections.abc import Mapping
 from contextlib import suppress
 from types import SimpleNamespace
 
+import aiohttp
 import orjson
 import pytest
 
 from karmada_vc_agent.kube import client as client_module
-from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube import transport
+from karmada_vc_agent.kube.client import (
+    LIST_CONNECTIONS,
+    PAGES_AT_ONCE,
+    PART_OF_OWN,
+    ApiClient,
+)
 from karmada_vc_agent.kube.errors import (
     DENIED_FOR_S,
     AlreadyExistsError,
@@ -465,6 +472,30 @@ async def test_pages_take_no_slots_of_other_requests(host: FakeApiServer) -> Non
     assert not any(page.done() for page in pages)
     released.set()
     assert len(await asyncio.gather(*pages)) == 9
+
+
+async def test_many_lists_wait_for_the_server_but_few_pages_are_read_at_once(
+    host: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, read_body = host.client(), transport.read_body
+    reads = most = 0
+
+    async def counted(response: aiohttp.ClientResponse, most_bytes: int) -> bytes:
+        nonlocal reads, most
+        reads += 1
+        most = max(most, reads)
+        await asyncio.sleep(1.0)  # each is slow to arrive
+        reads -= 1
+        return await read_body(response, most_bytes)
+
+    monkeypatch.setattr(transport, "read_body", counted)
+    released = host.hold("GET", NAMESPACES, times=100)
+    pages = [asyncio.ensure_future(client.read_page(NAMESPACES, {})) for _ in range(100)]
+    await let_others_run()
+    assert len(host.asked("GET", NAMESPACES)) >= LIST_CONNECTIONS - LIST_CONNECTIONS // PART_OF_OWN
+    released.set()
+    assert len(await asyncio.gather(*pages)) == 100
+    assert most == PAGES_AT_ONCE - 1  # the agent itself leaves one
 
 
 async def test_request_that_fails_beside_one_that_is_answered_is_no_outage(

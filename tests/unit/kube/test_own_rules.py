@@ -13,7 +13,9 @@ from karmada_vc_agent.kube.discovery import (
     is_allowed_by_rules,
 )
 from karmada_vc_agent.kube.errors import Need
+from karmada_vc_agent.model.objects import Object
 from tests.fakes.api_server import FakeApiServer, written
+from tests.fakes.virtual_time import let_others_run
 
 NEED = Need("patch", "cluster.karmada.io", "clusters/status", name="branch-a")
 RULE = {
@@ -48,6 +50,26 @@ async def test_many_needs_are_one_request(hub: FakeApiServer) -> None:
     await asyncio.sleep(RULES_FOR_S + 1)
     assert not await is_allowed_by_rules(client, NEED), "the right was revoked"
     assert reviews(hub) == [2, 1]
+
+
+async def test_needs_are_not_answered_one_after_the_other(
+    hub: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, listed, passes = hub.client("hub"), asyncio.Event(), 0
+
+    async def create(*_: object) -> Object:
+        await listed.wait()
+        return {"status": {"resourceRules": [{**RULE, "resourceNames": []}]}}
+
+    monkeypatch.setattr(client, "create", create)
+    answers = [asyncio.ensure_future(is_allowed_by_rules(client, NEED)) for _ in range(300)]
+    await let_others_run()
+    listed.set()
+    while not all(task.done() for task in answers):
+        await asyncio.sleep(0)
+        passes += 1
+    assert all(task.result() for task in answers)
+    assert passes < 10
 
 
 @pytest.mark.parametrize("everything", ["verbs", "apiGroups", "resources"])

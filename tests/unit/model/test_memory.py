@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from karmada_vc_agent.model.objects import MEMORY_SPREAD, bytes_of
+from karmada_vc_agent.model.objects import bytes_of
 
 DEPLOYMENT = {
     "apiVersion": "apps/v1",
@@ -60,6 +60,10 @@ def test_what_counts_is_what_the_process_holds(value: object) -> None:
 
 def test_the_default_holds_thousands_of_deployments() -> None:
     assert 32 * 2**20 // bytes_of([DEPLOYMENT]) > 5000
+
+
+MEMORY_SPREAD = 29
+"""A value holds at most so many times its JSON: a list of maps of an empty map each."""
 
 
 @pytest.mark.parametrize("item", ["{}", "[]", '{"a":{}}', '{"a":1}', '{"a":[]}', "1.5", '"\u0100"'])
