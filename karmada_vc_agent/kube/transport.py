@@ -134,8 +134,7 @@ class Resolver(AbstractResolver):
         """Do nothing: threads end with their names."""
 
 
-KEPT_OPEN_S = 75.0
-TLS_BUFFER_BYTES = 64 * 1024
+KEPT_OPEN_S, TLS_BUFFER_BYTES = 75.0, 64 * 1024
 """The read buffer of TLS connections; asyncio has one of 256 KB for each of them."""
 
 
@@ -212,6 +211,7 @@ def new_session(
             socket_factory=keepalive_socket,
         ),
         timeout=timeout,
+        read_bufsize=TLS_BUFFER_BYTES,  # of each that is not read; twice, and one read more
         headers={"User-Agent": user_agent},
         cookie_jar=aiohttp.DummyCookieJar(),
     )

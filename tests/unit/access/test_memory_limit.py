@@ -46,7 +46,7 @@ before and after; each as large as the manifest at most. Bodies are a twentieth 
 """
 
 
-UNREAD_BYTES = 3 * 2**16 + transport.TLS_BUFFER_BYTES
+UNREAD_BYTES = 4 * transport.TLS_BUFFER_BYTES
 """Of a page that waits to be read: what aiohttp buffers until it pauses, and one read more."""
 
 
