@@ -127,8 +127,8 @@ class ApiClient:
             return _Lane(session, FairSlots(limit, is_shared, limit // PART_OF_OWN))
 
         self._requests = lane(connections, timeouts.silence_s, timeouts.request_s)
-        self._lists = lane(list_connections, timeouts.silence_s, timeouts.list_s)
-        self._pages = FairSlots(PAGES_AT_ONCE, is_shared)
+        self._lists = lane(list_connections, timeouts.silence_s, None)
+        self._pages, self._page_s = FairSlots(PAGES_AT_ONCE, is_shared), timeouts.list_s
         self._watches = lane(0, timeouts.watch_silence_s, None)
         self._watched: set[aiohttp.ClientResponse] = set()
         self._watch_slots = watch_slots or WatchSlots(MANY_WATCHES)
@@ -352,7 +352,9 @@ class ApiClient:
                 request.method, url, data=content, **self._options(request.query, request.headers)
             ) as response:
                 code = str(response.status)
-                async with self._pages.hold() if request.is_page else nullcontext():
+                may_read = self._pages.hold() if request.is_page else nullcontext()
+                limit_s = self._page_s if request.is_page else None
+                async with may_read, asyncio.timeout(limit_s):
                     answer = await transport.read_body(response, request.most_bytes)
         except Exception as error:
             is_begun = code != "<error>"

@@ -214,13 +214,11 @@ class TokenBucket:
         if (self._next is None or self._next.free) and self.try_take():
             return
         if self._next is None:  # few buckets are waited for
-            self._next = FairSlots(max(1, int(self._qps * ORDERED_S)))
+            self._next = FairSlots(1)
         async with self._next.hold():
             await asyncio.sleep(self.reserve())
 
 
-ORDERED_S = 0.1
-"""What passes a TokenBucket within this time has no order: a busy loop takes as long for one."""
 SHORT_WATCH_S = 10
 
 

@@ -498,6 +498,38 @@ async def test_many_lists_wait_for_the_server_but_few_pages_are_read_at_once(
     assert most == PAGES_AT_ONCE - 1  # the agent itself leaves one
 
 
+async def test_page_that_waits_to_be_read_does_not_use_up_its_time(
+    host: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, read_body = host.client(timeouts=Timeouts(list_s=100.0)), transport.read_body
+    for number in range(20):  # more than is buffered
+        large = namespace(f"n-{number}")
+        large["metadata"]["annotations"] = {"pad": "x" * 100_000}
+        host.seed(large)
+
+    async def slow(response: aiohttp.ClientResponse, most_bytes: int) -> bytes:
+        await asyncio.sleep(90.0)
+        return await read_body(response, most_bytes)
+
+    monkeypatch.setattr(transport, "read_body", slow)
+    pages = [asyncio.ensure_future(client.read_page(NAMESPACES, {})) for _ in range(12)]
+    assert len(await asyncio.gather(*pages)) == 12
+
+
+async def test_page_has_a_time_in_which_it_is_read(
+    host: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(*_: object) -> bytes:
+        await asyncio.sleep(1000.0)
+        return b""
+
+    monkeypatch.setattr(transport, "read_body", hang)
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(CutOffError):
+        await host.client(timeouts=Timeouts(list_s=100.0)).read_page(NAMESPACES, {})
+    assert asyncio.get_running_loop().time() - began == pytest.approx(100.0, abs=1.0)
+
+
 async def test_request_that_fails_beside_one_that_is_answered_is_no_outage(
     host: FakeApiServer, client: ApiClient
 ) -> None:
