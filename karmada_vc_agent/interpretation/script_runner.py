@@ -33,8 +33,8 @@ _ROOT = str(Path(__file__).resolve().parents[2])
 class ScriptRunner:
     """A small pool of helper processes, started on demand.
 
-    on_taken: called for each run with the origin of its process, `pool` or `new`.
-    on_given_back: called with its destination, `pool` or `destroyed`.
+    count: called for each run with `get` and the origin of its process, `pool` or `new`, then with
+    `put` and its destination, `pool` or `destroyed`.
     """
 
     def __init__(
@@ -42,12 +42,10 @@ class ScriptRunner:
         processes: int = PROCESSES,
         deadline_s: float = DEADLINE_S,
         *,
-        on_taken: Callable[[str], None] = lambda _: None,
-        on_given_back: Callable[[str], None] = lambda _: None,
+        count: Callable[[str, str], None] = lambda *_: None,
     ) -> None:
         self._deadline_s = deadline_s
-        self._on_taken = on_taken
-        self._on_given_back = on_given_back
+        self._count = count
         self._slots = FairSlots(processes)
         self._idle: list[Process] = []
         self._all: set[Process] = set()
@@ -75,11 +73,10 @@ class ScriptRunner:
                 detail = "the script crashed its process: it needs more memory, or recurses deeper"
                 raise HookError(detail) from error
             finally:
+                self._count("put", "pool" if is_sound else "destroyed")
                 if is_sound:
                     self._idle.append(helper)
-                    self._on_given_back("pool")
                 else:
-                    self._on_given_back("destroyed")
                     await self._end(helper)
         if "error" in answer:
             raise HookError(answer["error"])
@@ -95,11 +92,11 @@ class ScriptRunner:
         while self._idle:
             helper = self._idle.pop()
             if helper.returncode is None:
-                self._on_taken("pool")
+                self._count("get", "pool")
                 return helper
             await self._end(helper)
         helper = await _start()
-        self._on_taken("new")
+        self._count("get", "new")
         self._all.add(helper)
         return helper
 

@@ -216,11 +216,6 @@ def webhooks_of(configurations: Iterable[Object]) -> list[Webhook]:
     return sorted(hooks, key=lambda hook: hook.uid)
 
 
-def changed_webhooks(before: Iterable[Webhook], after: Iterable[Webhook]) -> set[Webhook]:
-    """Return the hooks that are added, removed or different, in their old and new versions."""
-    return set(before).symmetric_difference(after)
-
-
 def service_url(reference: ServiceReference, service: Object | None) -> str:
     """Return the URL of a hook's Service on the hub; by its name if it does not exist."""
     host, port = reference.host, reference.port

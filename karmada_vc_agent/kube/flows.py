@@ -139,7 +139,7 @@ class FairSlots:
         self.held[flow] -= 1
         if not self.held[flow]:
             del self.held[flow]
-        self._admit()
+        self.admit()
 
     def _may_take(self, flow: Hashable) -> bool:
         held = self.held[flow]
@@ -150,7 +150,7 @@ class FairSlots:
     async def _wait(self, flow: Hashable) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(flow, deque()).append(future)
-        self._admit()  # those in front may have been cancelled
+        self.admit()  # those in front may have been cancelled
         try:
             await future
         except asyncio.CancelledError:
@@ -158,8 +158,12 @@ class FairSlots:
                 self.give_back(flow)
             raise
 
-    def _admit(self) -> None:
-        """Admit waiters, one of each flow in rotation, and the agent itself after any of them."""
+    def admit(self, more: int = 0) -> None:
+        """Admit waiters, one of each flow in rotation, and the agent itself after any of them.
+
+        more: so many slots that are not free; none is free until they are given back.
+        """
+        self.free += more
         while (flow := self._next()) is not None:
             futures = self._waiting[flow]
             future = futures.popleft()
@@ -171,6 +175,7 @@ class FairSlots:
                 self._waiting.move_to_end(OWN, last=False)
             if not future.cancelled() and self.try_take(flow):
                 future.set_result(None)
+        self.free -= more
 
     def _next(self) -> Hashable | None:
         """Return the next flow; there may be a thousand, of which none may take one."""
@@ -194,11 +199,14 @@ class TokenBucket:
         """Take one token and return the seconds to wait before using it."""
         if self._qps <= 0:
             return 0.0
+        self._refill()
+        self._tokens -= 1.0
+        return max(0.0, -self._tokens / self._qps)
+
+    def _refill(self) -> None:
         now = self._clock()
         self._tokens = min(self._burst, self._tokens + (now - self._updated) * self._qps)
         self._updated = now
-        self._tokens -= 1.0
-        return max(0.0, -self._tokens / self._qps)
 
     def try_take(self, *, owes: bool = False) -> bool:
         """Take one token if there is one now; owes: owe it otherwise, up to a burst."""
@@ -211,12 +219,15 @@ class TokenBucket:
         self._tokens += 1.0
 
     async def wait(self) -> None:
-        if (self._next is None or self._next.free) and self.try_take():
+        if (self._next is None or self._next.free > 0) and self.try_take():
             return
         if self._next is None:  # few buckets are waited for
             self._next = FairSlots(1)
         async with self._next.hold():
-            await asyncio.sleep(self.reserve())
+            if delay_s := self.reserve():
+                await asyncio.sleep(delay_s)
+            self._refill()  # a busy loop takes as long for one as for all that have a token by now
+            self._next.admit(max(0, int(self._tokens) + self._next.free))
 
 
 SHORT_WATCH_S = 10
@@ -261,6 +272,8 @@ DECAY_S = 1.0
 REPORTED_EVERY_S = 60.0
 SLOWED = 8
 """A step counts as so many times its CPU at most: other processes may have the core."""
+BRIEF_S = 0.0002
+"""The CPU of such a step is not read, and not from when it was read last: that is a system call."""
 
 
 @dataclass(eq=False, repr=False)
@@ -277,6 +290,7 @@ class LoopTime:
     cpu: Callable[[], float] = time.thread_time
 
     def __post_init__(self) -> None:
+        self._cpu_at, self._cpu = -math.inf, 0.0
         self._recent: dict[Hashable, tuple[float, float]] = {}
         self._reported_at: dict[Hashable, float] = {}
         self.used: dict[Hashable, float] = {}
@@ -311,14 +325,19 @@ class LoopTime:
     def measured(self, flow: Hashable, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
         step: Callable[[], Any] = partial(work.send, None)
         while True:
-            began, cpu = self.clock(), self.cpu()
+            began = self.clock()
+            if began - self._cpu_at > BRIEF_S:
+                self._cpu_at, self._cpu = began, self.cpu()
             try:
                 waits_for = step()
             except StopIteration as ended:
                 result: T = ended.value
                 return result
             finally:
-                self.spend(flow, min(self.clock() - began, SLOWED * (self.cpu() - cpu)))
+                took_s = self.clock() - began
+                if took_s > BRIEF_S:
+                    took_s = min(took_s, SLOWED * (self.cpu() - self._cpu))
+                self.spend(flow, took_s)
             try:
                 step = partial(work.send, (yield waits_for))
             except BaseException as error:  # noqa: BLE001 - whatever it is, it is meant for work

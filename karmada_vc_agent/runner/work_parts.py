@@ -169,10 +169,7 @@ class WorkParts:
 
     def _interpret(self) -> None:
         common = self._common
-        self.scripts = ScriptRunner(
-            on_taken=common.metrics.interpreter_taken,
-            on_given_back=common.metrics.interpreter_given_back,
-        )
+        self.scripts = ScriptRunner(count=common.metrics.count_interpreter)
         self.rules = InterpreterRules(
             common.clients.hub,
             self.scripts.run,

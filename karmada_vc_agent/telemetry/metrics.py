@@ -190,13 +190,9 @@ class Metrics:
         """Count one synced Work; result: success or error."""
         self._synced[result].observe(took_s)
 
-    def interpreter_taken(self, source: str) -> None:
-        """Count one script before it runs; source of its process: pool or new."""
-        self.counters["pool_get_operation_total"].labels(INTERPRETER_POOL, source).inc()
-
-    def interpreter_given_back(self, target: str) -> None:
-        """Count one script after it ran; target of its process: pool or destroyed."""
-        self.counters["pool_put_operation_total"].labels(INTERPRETER_POOL, target).inc()
+    def count_interpreter(self, operation: str, place: str) -> None:
+        """Count a process of a script; operation: get or put, place: pool, new or destroyed."""
+        self.counters[f"pool_{operation}_operation_total"].labels(INTERPRETER_POOL, place).inc()
 
     def status_synced(self, cluster: str, took_s: float) -> None:
         self.timers["cluster_sync_status_duration_seconds"].labels(cluster).observe(took_s)

@@ -78,6 +78,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return 1000.0 + self._jumps.jumped_s
 
+    def compute(self, seconds: float) -> None:
+        """Take as long for this turn."""
+        self._jumps.jumped_s += seconds
+
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:

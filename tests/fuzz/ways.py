@@ -356,7 +356,7 @@ def _read_webhooks(value: Any) -> None:
     good["metadata"]["name"] = "a-neighbour"
     hooks = user_hooks.webhooks_of([live, good])
     assert [hook for hook in hooks if hook.uid == "a-neighbour/by-url"]
-    user_hooks.changed_webhooks(hooks, [])
+    assert {*hooks}  # they are compared by hash
     for hook in hooks:
         hook.concerns(gvk_of({"apiVersion": "example.com/v1", "kind": "Widget"}))
         assert isinstance(hook.timeout_s, int | float)

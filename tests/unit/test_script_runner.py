@@ -131,8 +131,8 @@ async def test_close_ends_the_processes(runner: ScriptRunner) -> None:
 
 
 async def test_runner_reports_origin_and_return_of_processes() -> None:
-    taken, given_back = list[str](), list[str]()
-    runner = ScriptRunner(on_taken=taken.append, on_given_back=given_back.append)
+    places: dict[str, list[str]] = {"get": [], "put": []}
+    runner = ScriptRunner(count=lambda operation, place: places[operation].append(place))
     try:
         await run(runner, ECHO)
         await run(runner, ECHO)
@@ -141,8 +141,8 @@ async def test_runner_reports_origin_and_return_of_processes() -> None:
         await run(runner, ECHO)
     finally:
         await runner.close()
-    assert taken == ["new", "pool", "pool", "new"]
-    assert given_back == ["pool", "pool", "destroyed", "pool"]
+    assert places["get"] == ["new", "pool", "pool", "new"]
+    assert places["put"] == ["pool", "pool", "destroyed", "pool"]
 
 
 def test_a_helper_ends_with_an_agent_that_is_killed() -> None:

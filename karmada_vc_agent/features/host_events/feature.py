@@ -160,7 +160,7 @@ def _stamp(time: str | None) -> str:
 
 HIDDEN = "..."
 
-_REASON = re.compile(r"[A-Za-z][A-Za-z0-9]{0,127}")
+REASON = re.compile(r"[A-Za-z][A-Za-z0-9]{0,127}")
 _WORD = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
 _DNS_NAMESPACE = re.compile(r"[A-Za-z0-9-]+(?=\.(?:svc|pod)(?![A-Za-z0-9-]))")
 _UNSCHEDULABLE = re.compile(r"0/(\d+) nodes are available: (.*)")
@@ -172,11 +172,6 @@ _HEX = re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b[0-9a-f]{12,}\b")
 _COMBINED = "(combined from similar events): "
 """The prefix of reporters for what they report often."""
 _NUMBER = re.compile(r"\d+")
-
-
-def is_reason(reason: str) -> bool:
-    """Return whether a reason is one, and not a text."""
-    return _REASON.fullmatch(reason) is not None
 
 
 def hub_text(
@@ -316,7 +311,7 @@ class HostEvents:
     def seen(self, event: HostEvent) -> None:
         """Have an event wait, in its latest state, if it is to be handled at all."""
         claim, about = self._claim_on(event.metadata.namespace), event.involved_object
-        if claim is None or event.type != "Warning" or not is_reason(event.reason):
+        if claim is None or event.type != "Warning" or not REASON.fullmatch(event.reason):
             return
         texts = (about.api_version, about.kind, about.name, about.uid)
         if not about.name or any(len(text) > NAME_AT_MOST for text in texts):

@@ -71,6 +71,29 @@ async def test_a_step_that_a_busy_machine_stops_counts_by_its_cpu(
     assert world.time.used == {"a": pytest.approx(counts_s)}
 
 
+async def test_brief_steps_count_without_a_system_call_for_each(world: World) -> None:
+    brief_s, reads = flows.BRIEF_S / 10, 0
+
+    def cpu() -> float:
+        nonlocal reads
+        reads += 1
+        return world.cpu.now
+
+    async def work() -> None:
+        for _ in range(100):
+            world.compute(brief_s)
+            await asyncio.sleep(0)
+        world.clock.now += 3.0  # a busy machine stops it
+
+    world.time.cpu = cpu
+    measure_with(world.time)
+    with flows.of("a"):
+        await measured(work())
+    assert reads <= 100 * brief_s / flows.BRIEF_S + 2
+    used_s = world.time.used["a"] - 100 * brief_s
+    assert used_s == pytest.approx(0.0, abs=flows.SLOWED * flows.BRIEF_S * 1.1)
+
+
 async def test_work_that_fails_or_is_cancelled_counts_and_raises_as_without(world: World) -> None:
     async def fails() -> None:
         world.compute(0.1)

@@ -1,12 +1,13 @@
 """TokenBucket: a burst, then so many a second."""
 
 import asyncio
+from typing import cast
 
 import pytest
 
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.flows import TokenBucket
-from tests.fakes.virtual_time import Clock
+from tests.fakes.virtual_time import Clock, VirtualTimeLoop
 
 
 def test_burst_passes_at_once_and_the_rest_waits_in_order() -> None:
@@ -77,6 +78,24 @@ async def test_agent_itself_does_not_wait_for_the_shares_of_many_flows() -> None
     assert loop.time() - 1000.0 <= 1.0 + 5 * 3 * 0.1
     assert sum(task.done() for task in others) >= 10
     await asyncio.gather(*others)
+
+
+@pytest.mark.parametrize("flow_count", [20, 400])
+async def test_busy_loop_lets_as_many_pass(flow_count: int) -> None:
+    loop = cast(VirtualTimeLoop, asyncio.get_running_loop())
+    rate = TokenBucket(400.0, 20, loop.time)
+
+    def compute() -> None:
+        loop.compute(0.02)
+        if not all(task.done() for task in waiting):
+            loop.call_soon(compute)
+
+    waiting = [
+        asyncio.ensure_future(flows.run(f"f{each % flow_count}", rate.wait)) for each in range(400)
+    ]
+    loop.call_soon(compute)
+    await asyncio.gather(*waiting)
+    assert loop.time() - 1000.0 == pytest.approx(1.0, rel=0.25)
 
 
 @pytest.mark.parametrize("flow", ["other", flows.OWN])

@@ -149,8 +149,8 @@ def test_kinds_that_tenants_bring_make_no_series_without_end() -> None:
 
 def test_processes_of_scripts_are_counted_by_the_names_of_karmada() -> None:
     metrics = Metrics()
-    metrics.interpreter_taken("new")
-    metrics.interpreter_given_back("destroyed")
+    metrics.count_interpreter("get", "new")
+    metrics.count_interpreter("put", "destroyed")
     taken = {"name": "luavm", "from": "new"}
     assert value(metrics, "pool_get_operation_total", **taken) == 1
     given_back = {"name": "luavm", "to": "destroyed"}

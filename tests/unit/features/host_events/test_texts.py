@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from karmada_vc_agent.features.host_events.feature import failure_of, hub_text, is_reason
+from karmada_vc_agent.features.host_events.feature import REASON, failure_of, hub_text
 from tests.unit.translation import given
 
 OURS = (("gpu", "yes"), ("only", ""))
@@ -100,7 +100,7 @@ def test_other_texts_are_other_failures(other: str) -> None:
     [("FailedMount", True), ("", False), ("two words", False), ("a" * 129, False), ("é", False)],
 )
 def test_reason_is_a_word(reason: str, is_one: bool) -> None:
-    assert is_reason(reason) is is_one
+    assert bool(REASON.fullmatch(reason)) is is_one
 
 
 @for_all(st.text(max_size=300), st.integers(0, 9))
