@@ -222,12 +222,12 @@ class TokenBucket:
         if (self._next is None or self._next.free > 0) and self.try_take():
             return
         if self._next is None:  # few buckets are waited for
-            self._next = FairSlots(1)
+            self._next = FairSlots(1, is_shared=lambda: False)
         async with self._next.hold():
             if delay_s := self.reserve():
                 await asyncio.sleep(delay_s)
             self._refill()  # a busy loop takes as long for one as for all that have a token by now
-            self._next.admit(max(0, int(self._tokens) + self._next.free))
+            self._next.admit(int(self._tokens))
 
 
 SHORT_WATCH_S = 10
@@ -290,7 +290,7 @@ class LoopTime:
     cpu: Callable[[], float] = time.thread_time
 
     def __post_init__(self) -> None:
-        self._cpu_at, self._cpu = -math.inf, 0.0
+        self._read_at, self._lag_s = -math.inf, 0.0
         self._recent: dict[Hashable, tuple[float, float]] = {}
         self._reported_at: dict[Hashable, float] = {}
         self.used: dict[Hashable, float] = {}
@@ -326,8 +326,9 @@ class LoopTime:
         step: Callable[[], Any] = partial(work.send, None)
         while True:
             began = self.clock()
-            if began - self._cpu_at > BRIEF_S:
-                self._cpu_at, self._cpu = began, self.cpu()
+            if began - self._read_at > BRIEF_S:
+                self._read_at, self._lag_s = began, began - self.cpu()
+            cpu = began - self._lag_s  # at most: as if this thread computed since it was read
             try:
                 waits_for = step()
             except StopIteration as ended:
@@ -336,7 +337,7 @@ class LoopTime:
             finally:
                 took_s = self.clock() - began
                 if took_s > BRIEF_S:
-                    took_s = min(took_s, SLOWED * (self.cpu() - self._cpu))
+                    took_s = min(took_s, SLOWED * max(0.0, self.cpu() - cpu))
                 self.spend(flow, took_s)
             try:
                 step = partial(work.send, (yield waits_for))

@@ -94,6 +94,32 @@ async def test_brief_steps_count_without_a_system_call_for_each(world: World) ->
     assert used_s == pytest.approx(0.0, abs=flows.SLOWED * flows.BRIEF_S * 1.1)
 
 
+async def test_a_flow_is_not_charged_for_what_others_computed_before(world: World) -> None:
+    async def brief() -> None:
+        world.compute(0.75 * flows.BRIEF_S)
+
+    async def stopped() -> None:
+        world.compute(0.25 * flows.BRIEF_S)
+        world.clock.now += 0.005
+
+    for _ in range(100):
+        await world.time.measured("b", brief())
+        await world.time.measured("a", stopped())
+    assert world.time.used["a"] <= 100 * flows.SLOWED * 0.25 * flows.BRIEF_S * 1.001
+
+
+async def test_a_step_that_measures_another_inside_counts_in_full(world: World) -> None:
+    async def inner() -> None:
+        world.compute(flows.BRIEF_S)
+
+    async def outer() -> None:
+        world.compute(1.0)
+        await world.time.measured("b", inner())
+
+    await world.time.measured("a", outer())
+    assert world.time.used["a"] >= 1.0
+
+
 async def test_work_that_fails_or_is_cancelled_counts_and_raises_as_without(world: World) -> None:
     async def fails() -> None:
         world.compute(0.1)

@@ -80,7 +80,7 @@ async def test_agent_itself_does_not_wait_for_the_shares_of_many_flows() -> None
     await asyncio.gather(*others)
 
 
-@pytest.mark.parametrize("flow_count", [20, 400])
+@pytest.mark.parametrize("flow_count", [1, 20, 400])
 async def test_busy_loop_lets_as_many_pass(flow_count: int) -> None:
     loop = cast(VirtualTimeLoop, asyncio.get_running_loop())
     rate = TokenBucket(400.0, 20, loop.time)
