@@ -60,7 +60,7 @@ class Drain(NamedTuple):
     def agent(self, lab: Lab) -> AbstractContextManager[AgentProcess]:
         if self.who == THEIRS:
             return lab.karmada_agent(self.cluster, ALONE[0])
-        return lab.lone_agent({self.cluster: self.group}, ALONE[1])
+        return lab.lone_agent({self.cluster: self.group}, ALONE[1], works=self.works + 10)
 
 
 async def measure(session: Session, result: Record, drains: list[Drain]) -> None:
