@@ -29,6 +29,8 @@ THEIR_CLUSTER = "bench-theirs"
 DRAIN_S = 3600.0
 ALONE = ("--leader-elect=false", "--no-leader-elect")
 """An agent that was stopped would have lost the lead, and ended."""
+UNBOUNDED = {"works": 0, "bytes": 0}
+"""Bounds: one virtual cluster has twice as many Works as it may by default."""
 GOALS = {
     "ConfigMap: CPU, ms a Work": Goal(1.2),
     "Deployment: CPU, ms a Work": Goal(1.8),
@@ -60,7 +62,7 @@ class Drain(NamedTuple):
     def agent(self, lab: Lab) -> AbstractContextManager[AgentProcess]:
         if self.who == THEIRS:
             return lab.karmada_agent(self.cluster, ALONE[0])
-        return lab.lone_agent({self.cluster: self.group}, ALONE[1], works=self.works + 10)
+        return lab.lone_agent({self.cluster: self.group}, ALONE[1], bounds=UNBOUNDED)
 
 
 async def measure(session: Session, result: Record, drains: list[Drain]) -> None:

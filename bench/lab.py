@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,16 +83,16 @@ class Lab:
         hub: Path | None = None,
         host: Path | None = None,
         shards: int = 1,
-        works: int = 0,
+        bounds: Mapping[str, int] | None = None,
     ) -> AbstractContextManager[AgentProcess]:
         """Run ours on the first host, with its defaults but for flags; see our_command().
 
-        shards: processes that divide the virtual clusters, measured together. works: Works of each
-        virtual cluster at most, and any bytes of them; 0 = the defaults.
+        shards: processes that divide the virtual clusters, measured together. bounds: of each
+        virtual cluster, as in the settings.
         """
         keeps = shards == 1
         command, environment = self.our_command(
-            clusters, "host", hub=hub, host_config=host, keeps=keeps, works=works
+            clusters, "host", hub=hub, host_config=host, keeps=keeps, bounds=bounds
         )
         if shards > 1:
             command = ["sh", "-c", _SHARDS, "sh", str(shards), *command]
@@ -107,28 +107,27 @@ class Lab:
         hub: Path | None = None,
         host_config: Path | None = None,
         keeps: bool = True,
-        works: int = 0,
+        bounds: Mapping[str, int] | None = None,
     ) -> tuple[list[str], dict[str, str]]:
         """Return the command that runs ours on a host, and its environment.
 
         clusters: virtual cluster -> its group of nodes, empty for all nodes. objects: whether it
         serves VirtualCluster objects. hub, host_config: the kubeconfigs by which it reaches them.
-        keeps: whether it keeps a checkpoint. works: see lone_agent().
+        keeps: whether it keeps a checkpoint. bounds: see lone_agent().
         """
         entries = [
             {"name": name, "nodeSelector": {"matchLabels": _selector(group)}}
             for name, group in clusters.items()
         ]
-        settings: dict[str, object] = {
+        settings = {
             "apiVersion": "config.virtualcluster.kubeedge.io/v1alpha1",
             "kind": "AgentConfig",
             "virtualClusters": entries,
             "objects": {"enabled": objects},
+            "bounds": dict(bounds or {}),
             "checkpoint": {"enabled": keeps},
             "deletionBrake": {"share": 1},  # each run removes what it made
         }
-        if works:
-            settings["bounds"] = {"works": works, "bytes": 0}
         config = self.directory / f"agent-{host}.yaml"
         config.write_text(yaml.safe_dump(settings))
         command = [

@@ -226,8 +226,8 @@ class TokenBucket:
         async with self._next.hold():
             if delay_s := self.reserve():
                 await asyncio.sleep(delay_s)
-            self._refill()  # a busy loop takes as long for one as for all that have a token by now
-            self._next.admit(int(self._tokens))
+                self._refill()
+            self._next.admit(int(self._tokens))  # a busy loop takes as long for one as for all
 
 
 SHORT_WATCH_S = 10
@@ -273,7 +273,7 @@ REPORTED_EVERY_S = 60.0
 SLOWED = 8
 """A step counts as so many times its CPU at most: other processes may have the core."""
 BRIEF_S = 0.0002
-"""The CPU of such a step is not read, and not from when it was read last: that is a system call."""
+"""To read the CPU is a system call: shorter steps do without, and others read it as seldom."""
 
 
 @dataclass(eq=False, repr=False)

@@ -115,7 +115,7 @@ class InterpreterRules:
     def _configurations_changed(self, _old: Object | None, _new: Object | None) -> None:
         before = self._webhooks.webhooks
         self._webhooks.webhooks = user_hooks.webhooks_of(self._configurations)
-        changed = {*before} ^ {*self._webhooks.webhooks}
+        changed = {*before} ^ {*self._webhooks.webhooks}  # in their old and new versions
         if any(isinstance(hook.target, ServiceReference) for hook in self._webhooks.webhooks):
             self._wants_services.set()
         if changed:

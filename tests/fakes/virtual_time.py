@@ -79,7 +79,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return 1000.0 + self._jumps.jumped_s
 
     def compute(self, seconds: float) -> None:
-        """Take as long for this turn."""
+        """Take as long for this pass."""
         self._jumps.jumped_s += seconds
 
     def run_in_executor(  # type: ignore[override]
