@@ -399,7 +399,7 @@ class Listener:
         return bound
 
     async def stop(self, grace_s: float, end_long: Callable[[], None]) -> None:
-        """Accept nothing more; let answers end, cut the rest. end_long: ends watches in order."""
+        """Let answers end, cut the rest and who is idle. end_long: ends watches in order."""
         self._is_ending = True
         if self._server is not None:
             self._server.close()
@@ -410,8 +410,8 @@ class Listener:
             stream.close()
         end_long()
         tasks = set(self._connections.values())
-        if tasks:
-            await asyncio.wait(tasks, timeout=grace_s)
+        if busy := [task for each, task in self._connections.items() if each not in self._waiting]:
+            await asyncio.wait(busy, timeout=grace_s)
         for stream, task in self._connections.items():
             stream.abort()
             task.cancel()

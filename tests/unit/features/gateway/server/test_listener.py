@@ -3,6 +3,7 @@
 import asyncio
 import random
 import re
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -339,4 +340,18 @@ async def test_the_end_lets_a_request_in_progress_be_answered(server: Server) ->
         end = asyncio.create_task(server.listener.stop(5.0, server.release.set))
         assert (await reader.readline()).startswith(b"HTTP/1.1 200")
         await end
+    assert server.listener.count() == 0
+
+
+async def test_the_end_waits_for_no_idle_client(server: Server) -> None:
+    def idle() -> ssl.SSLSocket:
+        plain = socket.create_connection(("127.0.0.1", server.port))
+        client = server.trust.wrap_socket(plain, server_hostname="127.0.0.1")
+        client.sendall(GET + b"\r\n")
+        assert client.recv(12) == b"HTTP/1.1 200"
+        return client
+
+    with await asyncio.to_thread(idle):  # it does not read, as the pools of many clients
+        async with asyncio.timeout(20):
+            await server.listener.stop(60.0, lambda: None)
     assert server.listener.count() == 0
