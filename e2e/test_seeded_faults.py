@@ -17,6 +17,7 @@ from e2e.lab.joining import Joining
 from e2e.lab.karmadactl import User
 from e2e.lab.kubectl import kubectl
 from e2e.lab.lab import Lab
+from e2e.lab.tiers import rows
 from e2e.lab.wait import BACKED_OFF_S, within
 from e2e.seeded import chain, site
 from e2e.seeded.chain import Case
@@ -28,11 +29,19 @@ pytestmark = pytest.mark.shared_agent
 FINE = 0
 
 
-def rows(command: str) -> list[str]:
+NIGHTLY = (
+    *("policy_misspells_the_template", "policy_names_a_wrong_cluster", "placed_on_another_cluster"),
+    *("two_policies_claim_one_template", "misspelt_cluster", "misspelt_template"),
+)
+"""Read of objects that users wrote, as `no_policy_matches` is; tests/unit/diagnosis/test_explain.py
+has them all."""
+
+
+def names(command: str) -> list[str]:
     return [name for name, row in ROWS.items() if row.command == command]
 
 
-@pytest.mark.parametrize("name", rows("explain"))
+@pytest.mark.parametrize("name", rows(names("explain"), NIGHTLY))
 def test_explain_names(lab: Lab, name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     row, make = ROWS[name], getattr(chain, name)
     with ExitStack() as ends:
@@ -76,7 +85,7 @@ def joined(new_lab: Callable[[], Lab]) -> Site:
     return replace(made, agent=joining.serve())
 
 
-@pytest.mark.parametrize("name", rows("doctor"))
+@pytest.mark.parametrize("name", names("doctor"))
 def test_doctor_names(
     joined: Site, name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -4,7 +4,7 @@ A page is what a proxy, a load balancer or half an API server responds with.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -41,6 +41,7 @@ GROUPS_AWAY = {
 """What an APIService or a CRD of Karmada's that is missing for a moment makes of the hub."""
 FEW = ("404 plain", "401 Status", "503 plain", "200 list of version 0")
 """Of those that cost a start each; a unit test has all of them."""
+OTHERS = pytest.param([name for name in FAULTS if name not in FEW], marks=pytest.mark.nightly)
 STARTING = "Starting | hub="
 LASTS_S = 7.0
 """Longer than the checkpoint waits for its next write."""
@@ -192,9 +193,10 @@ def served(lab: Lab, tmp_path: Path) -> Iterator[Served]:
             made.end()
 
 
-def test_agent_continues_while_the_hub_is_a_page(served: Served) -> None:
+@pytest.mark.parametrize("names", [(*FEW, *GROUPS_AWAY), OTHERS], ids=["few", "others"])
+def test_agent_continues_while_the_hub_is_a_page(served: Served, names: Iterable[str]) -> None:
     process = served.agent.process_id
-    for name, fault in (FAULTS | GROUPS_AWAY).items():
+    for name, fault in {n: (FAULTS | GROUPS_AWAY)[n] for n in names}.items():
         kept, there = served.kept(), served.there()
         served.hub.begin(fault)
         until = time.monotonic() + LASTS_S

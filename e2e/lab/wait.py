@@ -31,7 +31,9 @@ PERIODIC_S = 60.0
 REAL_S = 180.0
 """On kind: real kubelets start real containers, and Leases of 15 s run out."""
 SETTLED_S = 3.0
-POLL_S = 0.1
+POLL_S, POLL_MOST_S, POLL_SHARE = 0.2, 1.0, 0.1
+"""Pauses between looks: a share of what was waited already. Stories at once share two cores with
+the servers that they ask; ten looks a second of each were a third of the host's requests."""
 _NOT_YET = (
     *(AssertionError, ApiError, urllib3.exceptions.HTTPError),
     *(ValueError, IndexError, StopIteration),
@@ -68,7 +70,8 @@ def within(timeout_s: float, look: Callable[P, T], *args: P.args, **named: P.kwa
             if (took_s := time.monotonic() - begin) > timeout_s / 2:
                 slow.append(f"{took_s:.0f} of {timeout_s:.0f} s for {_name(look)}")
             return result
-        time.sleep(POLL_S)
+        waited_s = time.monotonic() - begin
+        time.sleep(min(POLL_MOST_S, max(POLL_S, waited_s * POLL_SHARE)))
 
 
 def settled(look: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
