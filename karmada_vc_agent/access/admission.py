@@ -13,6 +13,7 @@ from typing import Any
 
 from karmada_vc_agent.access.templates import cel_list, cel_text, document, fragments, objects
 from karmada_vc_agent.kube.discovery import Resource, ServedApis
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.core import OF_POD
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
@@ -24,17 +25,6 @@ from karmada_vc_agent.model.objects import (
     labels_of,
 )
 from karmada_vc_agent.model.virtual_cluster import STRICT, Guard, VirtualCluster, refuses
-from karmada_vc_agent.model.vocabulary import (
-    AGENT_LABEL,
-    CLUSTER_LABEL,
-    DEFAULT_CLUSTER_DOMAIN,
-    DOMAIN,
-    KARMADAS_DOMAIN,
-    MEMBERSHIP_LABEL,
-    SELECTED_NODE_ANNOTATION,
-    SELECTED_NODE_BEFORE,
-    TENANT_ROLES,
-)
 from karmada_vc_agent.translation import guards, references
 from karmada_vc_agent.translation.context import (
     ALWAYS_FORBIDDEN,
@@ -50,7 +40,7 @@ GROUP = "admissionregistration.k8s.io"
 VALIDATING, MUTATING = "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"
 VERSIONS = {VALIDATING: ("v1",), MUTATING: ("v1", "v1beta1", "v1alpha1")}
 """Preferred first. GA in 1.30 and 1.36; older versions of the second are disabled by default."""
-PARAMETERS_ANNOTATION = f"{DOMAIN}/parameters"
+PARAMETERS_ANNOTATION = f"{vocabulary.DOMAIN}/parameters"
 """On agent-confines: JSON of the input of all policies, to generate and compare them again."""
 ANY_CLUSTER = "*"
 SCHEDULER = "system:kube-scheduler"
@@ -85,12 +75,12 @@ class PolicyOwner:
     renames: tuple[str, ...] = ()
     gateway: str = ""
     template: str = DEFAULT_NAMESPACE_TEMPLATE
-    domain: str = DEFAULT_CLUSTER_DOMAIN
+    domain: str = vocabulary.DEFAULT_CLUSTER_DOMAIN
     tenants_keys: tuple[str, ...] = ()
     pod_cidrs: tuple[str, ...] = ()
 
     def name(self, policy: str) -> str:
-        return f"{policy}.{self.agent}.{DOMAIN}"
+        return f"{policy}.{self.agent}.{vocabulary.DOMAIN}"
 
     @property
     def placement_policy(self) -> str:
@@ -123,7 +113,7 @@ def owner_of(policy: Object) -> PolicyOwner | None:
 
 def is_as_wanted(desired: Object, live: Object) -> bool:
     """Return whether a live policy has our label and just the desired spec: additions weaken it."""
-    if labels_of(live).get(AGENT_LABEL) != labels_of(desired)[AGENT_LABEL]:
+    if labels_of(live).get(vocabulary.AGENT_LABEL) != labels_of(desired)[vocabulary.AGENT_LABEL]:
         return False
     return _filled(desired["spec"]) == _filled(live.get("spec") or {})
 
@@ -137,7 +127,7 @@ def _filled(spec: Object) -> Object:
 def group_labels(vc: VirtualCluster) -> set[str]:
     """Return the keys of Node labels that decide which nodes belong to a group."""
     expressions = {each.key for each in vc.node_selector.match_expressions}
-    return {*vc.node_selector.match_labels, *expressions} - {MEMBERSHIP_LABEL}
+    return {*vc.node_selector.match_labels, *expressions} - {vocabulary.MEMBERSHIP_LABEL}
 
 
 def renames_of(vc: VirtualCluster) -> set[str]:
@@ -253,13 +243,13 @@ _TABLES = {
     "is_proxy_config": " || ".join(
         f"k.startsWith({cel_text(each)})" for each in guards.ANNOTATIONS["proxy_configs"]
     ),
-    "karmadas_domain": KARMADAS_DOMAIN,
+    "karmadas_domain": vocabulary.KARMADAS_DOMAIN,
     "labels_of_pod": OF_POD,
     "of_all_proxies": references.OF_ALL_PROXIES,
     "proxy_domains": references.PROXY_DOMAINS,
     "proxy_references": references.PROXY_REFERENCES,
-    "selected_node": (SELECTED_NODE_ANNOTATION, SELECTED_NODE_BEFORE),
-    "tenant_roles": tuple(TENANT_ROLES.values()),
+    "selected_node": (vocabulary.SELECTED_NODE_ANNOTATION, vocabulary.SELECTED_NODE_BEFORE),
+    "tenant_roles": tuple(vocabulary.TENANT_ROLES.values()),
 }
 """What policies and the rules for Works have in common; tables of rules by their names."""
 _NO_IPV4 = "!ip.lowerAscii().matches('^[0:]+ffff:')"
@@ -296,7 +286,7 @@ def _values(owner: PolicyOwner) -> dict[str, Any]:
         "domain_pattern": re.escape(owner.domain).replace("\\", "\\\\"),
         "elsewhere": owner.elsewhere,
         "gateway": owner.gateway or None,
-        "group_labels": tuple(dict.fromkeys((*owner.group_labels, MEMBERSHIP_LABEL))),
+        "group_labels": tuple(dict.fromkeys((*owner.group_labels, vocabulary.MEMBERSHIP_LABEL))),
         "impersonators": tuple(host_name(IMPERSONATOR, each) for each in owner.clusters),
         "matches_tenants_keys": _matches(owner.tenants_keys),
         "namespace": owner.namespace,
@@ -428,7 +418,7 @@ def resource_of(served: ServedApis, policy: Object) -> Resource:
     return served.by_kind.get(gvk) or Resource(gvk, plural, namespaced=False)
 
 
-UNPLACED_LABEL = f"{DOMAIN}/unplaced"
+UNPLACED_LABEL = f"{vocabulary.DOMAIN}/unplaced"
 """A label that no node has; pods select it if their namespace does not specify its nodes."""
 PROBED_NAMESPACE = "kube-system"
 
@@ -440,12 +430,16 @@ def probe_pod(owner: PolicyOwner, policy: str) -> Object:
 
 def probe_claim(owner: PolicyOwner) -> Object:
     """Return a merge patch of the agent's own namespace that the policy about claims denies."""
-    return {"metadata": {"labels": {CLUSTER_LABEL: "probe", AGENT_LABEL: owner.agent}}}
+    return {
+        "metadata": {
+            "labels": {vocabulary.CLUSTER_LABEL: "probe", vocabulary.AGENT_LABEL: owner.agent}
+        }
+    }
 
 
 def probe_foreign() -> Object:
     """Return a merge patch of PROBED_NAMESPACE that `agent-confines` denies to the agent."""
-    return {"metadata": {"labels": {f"{DOMAIN}/probe": "true"}}}
+    return {"metadata": {"labels": {f"{vocabulary.DOMAIN}/probe": "true"}}}
 
 
 def bare_pod(name: str, namespace: str, node_selector: dict[str, str] | None = None) -> Object:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from karmada_vc_agent.access.templates import Reasons, Values, document, granted
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import (
     CERT_ROTATION,
@@ -12,19 +13,6 @@ from karmada_vc_agent.model.virtual_cluster import (
     SERVICE_EXPORT,
     SHARED,
     Tenancy,
-)
-from karmada_vc_agent.model.vocabulary import (
-    CLUSTER_READER,
-    HOST_ANNOTATION,
-    NAMESPACE_ADMIN,
-    RBAC_API,
-    TENANT_ROLES,
-    USER_PREFIX,
-    account_role,
-    execution_namespace,
-    gateway_accounts_role,
-    namespace_role,
-    secret_names,
 )
 
 NAMESPACED = frozenset(
@@ -107,7 +95,7 @@ def _host_files(access: HostAccess) -> Iterator[tuple[str, Values]]:
         "agent": True,
         "confined": access.is_confined,
         "unconfined": not access.is_confined,
-        "account": account_role(access.agent) in access.bound_roles,
+        "account": vocabulary.account_role(access.agent) in access.bound_roles,
         "gateway": has_gateway,
         "gateway-confined": has_gateway and access.is_confined,
     }
@@ -120,7 +108,8 @@ def _host_files(access: HostAccess) -> Iterator[tuple[str, Values]]:
 
 def _host_values(access: HostAccess) -> Values:
     granted = {
-        name.replace("-", "_"): access.granted.get(name, ()) for name in TENANT_ROLES.values()
+        name.replace("-", "_"): access.granted.get(name, ())
+        for name in vocabulary.TENANT_ROLES.values()
     }
     return {
         "agent": access.agent,
@@ -128,7 +117,7 @@ def _host_values(access: HostAccess) -> Values:
         "bindable_roles": tuple(_bindable(access)),
         "callers": [{"name": name} for name in access.gateway_callers or ()],
         "ceiling": access.ceiling,
-        "checkpoint_secrets": secret_names(access.agent),
+        "checkpoint_secrets": vocabulary.secret_names(access.agent),
         "dns_namespace": access.dns_namespace,
         "kubeconfig_namespace": access.kubeconfig_namespace or access.namespace,
         "readable_kinds": _by_group(kind for kind in access.namespaced if kind not in _UNREAD),
@@ -140,12 +129,18 @@ def _host_values(access: HostAccess) -> Values:
 
 
 def _bindable(access: HostAccess) -> Iterable[str]:
-    tenants = (name for name in TENANT_ROLES.values() if name != NAMESPACE_ADMIN)
-    bound = [namespace_role(access.agent), *tenants, *access.bound_roles]
+    tenants = (
+        name for name in vocabulary.TENANT_ROLES.values() if name != vocabulary.NAMESPACE_ADMIN
+    )
+    bound = [vocabulary.namespace_role(access.agent), *tenants, *access.bound_roles]
     if access.tenancy == SHARED:
-        bound.append(NAMESPACE_ADMIN)
+        bound.append(vocabulary.NAMESPACE_ADMIN)
     if access.gateway_callers is not None:
-        bound += (NAMESPACE_ADMIN, CLUSTER_READER, gateway_accounts_role(access.agent))
+        bound += (
+            vocabulary.NAMESPACE_ADMIN,
+            vocabulary.CLUSTER_READER,
+            vocabulary.gateway_accounts_role(access.agent),
+        )
     return dict.fromkeys(bound)
 
 
@@ -193,7 +188,7 @@ class HubAccess:
     @property
     def user(self) -> str:
         """The agent's user name on the hub, the common name of its certificate."""
-        return USER_PREFIX + self.agent
+        return vocabulary.USER_PREFIX + self.agent
 
     @property
     def role(self) -> str:
@@ -211,8 +206,8 @@ def hub_objects(access: HubAccess) -> list[Object]:
     made, _ = granted(_hub_files(access))
     if access.host_id:
         for obj in made:
-            if obj["apiVersion"] == RBAC_API:
-                obj["metadata"]["annotations"] = {HOST_ANNOTATION: access.host_id}
+            if obj["apiVersion"] == vocabulary.RBAC_API:
+                obj["metadata"]["annotations"] = {vocabulary.HOST_ANNOTATION: access.host_id}
     return made
 
 
@@ -242,7 +237,7 @@ def _hub_files(access: HubAccess) -> Iterator[tuple[str, Values]]:
     }
     yield from ((path, values) for path in dict.fromkeys(_roles(access)))
     for cluster in access.clusters:
-        namespace = {"execution_namespace": execution_namespace(cluster)}
+        namespace = {"execution_namespace": vocabulary.execution_namespace(cluster)}
         yield "access/roles/hub-cluster.yaml", values | namespace
 
 

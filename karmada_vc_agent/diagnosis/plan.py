@@ -28,6 +28,7 @@ from karmada_vc_agent.diagnosis.report import counted
 from karmada_vc_agent.features.objects import definitions
 from karmada_vc_agent.kube.kubeconfig import find_credentials
 from karmada_vc_agent.kube.transport import Credentials
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import (
     GroupKind,
     Object,
@@ -41,16 +42,6 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.model.user_text import did_you_mean
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
-from karmada_vc_agent.model.vocabulary import (
-    CONFIG_API_VERSION,
-    CUSTOM_RESOURCE_DEFINITION,
-    KARMADAS_DOMAIN,
-    NAMESPACE,
-    WRITTEN_ANNOTATION,
-    execution_namespace,
-    is_karmada_key,
-    work_name,
-)
 from karmada_vc_agent.runner.common import all_problems
 from karmada_vc_agent.translation.kind_policy import is_cluster_scoped
 from karmada_vc_agent.translation.translate import malformed_frame
@@ -87,13 +78,13 @@ class Input:
         self.defined: dict[GroupKind, bool] = {}
         self.left_out: list[Document] = []
         for document in documents:
-            if dig(document.content, "apiVersion") == CONFIG_API_VERSION:
+            if dig(document.content, "apiVersion") == vocabulary.CONFIG_API_VERSION:
                 raise document.error("kind", "is a settings file; give it by --config")
             if dig(document.content, "kind") == "List":
                 raise document.error("kind", "is List; give its items as documents of their own")
             if problem := malformed_frame(document.content):
                 raise document.error("", problem)
-            if gvk_of(document.content).group_kind == CUSTOM_RESOURCE_DEFINITION:
+            if gvk_of(document.content).group_kind == vocabulary.CUSTOM_RESOURCE_DEFINITION:
                 spec = dig(document.content, "spec")
                 kind = GroupKind(text_at(spec, "group"), text_at(spec, "names", "kind"))
                 self.defined[kind] = text_at(spec, "scope") == "Namespaced"
@@ -120,7 +111,7 @@ class Input:
             place = content["metadata"]
             namespace = place["namespace"] if gvk.kind in _NAMESPACED_POLICIES else ""
             self.policies[FilePolicy(gvk.kind, namespace, place["name"], spec)] = document
-        elif gvk.group.endswith(KARMADAS_DOMAIN.removesuffix("/")):
+        elif gvk.group.endswith(vocabulary.KARMADAS_DOMAIN.removesuffix("/")):
             self.left_out.append(document)
         else:
             self.templates.append(document)
@@ -139,7 +130,7 @@ class Input:
 
     def placed(self, template: Object) -> tuple[FilePolicy | None, list[VirtualCluster], str]:
         """Return the policy of a template, its virtual clusters, and why it has none."""
-        if gvk_of(template).group_kind == NAMESPACE:
+        if gvk_of(template).group_kind == vocabulary.NAMESPACE:
             is_skipped = labels_of(template).get(_SKIPPED_LABEL) == "true"
             return None, [] if is_skipped else self.vcs, f"it has label {_SKIPPED_LABEL}"
         if not any(each.kind in policies.PROPAGATION for each in self.policies):
@@ -179,8 +170,8 @@ async def _row(
     except ValueError as error:
         return Row(vc.name, document, "refused", f"OverrideFailed: {error}")
     place = manifest["metadata"]
-    name = work_name(manifest["kind"], place["name"], place.get("namespace") or "")
-    work = f"{execution_namespace(vc.name)}/{name}"
+    name = vocabulary.work_name(manifest["kind"], place["name"], place.get("namespace") or "")
+    work = f"{vocabulary.execution_namespace(vc.name)}/{name}"
     done = await by.apply(vc, manifest, work)
     notes = [f"by {policy}"] if policy else []
     notes += [f"changed by {override}" for override in overrides]
@@ -202,7 +193,7 @@ async def _row(
     return Row(vc.name, document, verdict, "", changes, "", tuple(notes))
 
 
-_COPIES = (WRITTEN_ANNOTATION, "kubectl.kubernetes.io/last-applied-configuration")
+_COPIES = (vocabulary.WRITTEN_ANNOTATION, "kubectl.kubernetes.io/last-applied-configuration")
 """Annotations with what was written, which may be the values of a Secret."""
 _OF_SERVER = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
 
@@ -212,7 +203,7 @@ def shown(obj: Object) -> Object:
     metadata = {key: v for key, v in obj["metadata"].items() if key not in _OF_SERVER}
     for field in ("labels", "annotations"):
         pairs = (metadata.pop(field, None) or {}).items()
-        left = {k: v for k, v in pairs if not is_karmada_key(k) and k not in _COPIES}
+        left = {k: v for k, v in pairs if not vocabulary.is_karmada_key(k) and k not in _COPIES}
         metadata |= {field: left} if left else {}
     rest = {key: value for key, value in obj.items() if key not in ("metadata", "status")}
     head = {key: rest.pop(key) for key in ("apiVersion", "kind")}

@@ -39,14 +39,6 @@ from karmada_vc_agent.install.host_rights import (
     grant_on_host,
     read_host,
 )
-from karmada_vc_agent.install.join_hub import (
-    HOST,
-    HUB,
-    Hub,
-    JoinPlan,
-    hash_problem,
-    token_problem,
-)
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import ServedApis, server_version
 from karmada_vc_agent.kube.kubeconfig import find_credentials, is_http_url
@@ -71,7 +63,7 @@ KUBECONFIG_FILE = "hub.kubeconfig"
 
 
 async def write_manifests(
-    plan: JoinPlan, hub: Hub | None, host: ApiClient | None, uid: str
+    plan: join_hub.JoinPlan, hub: join_hub.Hub | None, host: ApiClient | None, uid: str
 ) -> None:
     """Print the manifests, or write them to files. Raises KubeError, CommandError, OSError."""
     if hub is not None and hub.is_admin:  # a bootstrap token's user cannot read any of this
@@ -96,7 +88,7 @@ async def write_manifests(
             plan.say(f"wrote {folder / name}")
 
 
-async def rights_for(plan: JoinPlan, host: ApiClient) -> tuple[HostRights, ServedApis]:
+async def rights_for(plan: join_hub.JoinPlan, host: ApiClient) -> tuple[HostRights, ServedApis]:
     """Return what is to exist. Raises ConfigError if nothing confines, and as `check_profile`."""
     served, installed = await read_host(host, plan.access.agent)
     is_served, version = VALIDATING in served_versions(served), await server_version(host)
@@ -107,8 +99,8 @@ async def rights_for(plan: JoinPlan, host: ApiClient) -> tuple[HostRights, Serve
     return plan.rights(served, installed, await described_on_host(host, plan.config)), served
 
 
-async def _text(plan: JoinPlan, side: str, kubeconfig: str, host: ApiClient | None) -> str:
-    if side == HUB:
+async def _text(plan: join_hub.JoinPlan, side: str, kubeconfig: str, host: ApiClient | None) -> str:
+    if side == join_hub.HUB:
         clusters = ", ".join(plan.access.clusters)
         head = (
             f"For the hub: the rights of agent {plan.access.agent} there, for {clusters}.\nThey "
@@ -145,16 +137,16 @@ _WORKS_WIDE = (
 )
 
 
-async def run_join(plan: JoinPlan) -> None:
+async def run_join(plan: join_hub.JoinPlan) -> None:
     """Join as planned. Raises KubeError, CommandError, ConfigError, OSError."""
     if plan.directory is not None:
         # Before the hub signs what could not be stored.
         plan.directory.mkdir(parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
         host = None
-        if plan.kubeconfig or (plan.applies and HOST in plan.sides):
+        if plan.kubeconfig or (plan.applies and join_hub.HOST in plan.sides):
             credentials = find_credentials(plan.kubeconfig, in_cluster_first=True)
-            host = await stack.enter_async_context(join_hub.new_client(HOST, credentials))
+            host = await stack.enter_async_context(join_hub.new_client(join_hub.HOST, credentials))
         uid = await join_hub.host_uid(host) if host is not None else ""
         plan = replace(plan, access=replace(plan.access, host_id=host_id(uid) if uid else ""))
         hub = None
@@ -165,16 +157,18 @@ async def run_join(plan: JoinPlan) -> None:
         if plan.access.works_cluster_wide:
             plan.say(_WORKS_WIDE)
         if plan.applies:
-            await _apply(plan, hub, host if HOST in plan.sides else None, uid)
+            await _apply(plan, hub, host if join_hub.HOST in plan.sides else None, uid)
         else:
             await write_manifests(plan, hub, host, uid)
 
 
-async def _apply(plan: JoinPlan, hub: Hub | None, host: ApiClient | None, uid: str) -> None:
+async def _apply(
+    plan: join_hub.JoinPlan, hub: join_hub.Hub | None, host: ApiClient | None, uid: str
+) -> None:
     """Check both sides, then write. host: None = that side is left alone."""
     changes = Changes(plan.say, is_dry=plan.is_dry)
     checked = await rights_for(plan, host) if host is not None else None
-    if hub is not None and HUB in plan.sides:
+    if hub is not None and join_hub.HUB in plan.sides:
         async with join_hub.administrator_of(plan, hub) as administrator:
             await join_hub.check_hub(administrator, plan.access, plan.namespace, uid)
             await join_hub.grant_on_hub(administrator, plan.access, changes)
@@ -191,8 +185,8 @@ async def _apply(plan: JoinPlan, hub: Hub | None, host: ApiClient | None, uid: s
 
 
 async def _install(
-    plan: JoinPlan,
-    hub: Hub | None,
+    plan: join_hub.JoinPlan,
+    hub: join_hub.Hub | None,
     host: ApiClient,
     rights: HostRights,
     served: ServedApis,
@@ -213,7 +207,7 @@ async def _install(
         changes.report(f"host: the agent registers {name} again at its next start")
 
 
-async def _image(plan: JoinPlan, host: ApiClient) -> str:
+async def _image(plan: join_hub.JoinPlan, host: ApiClient) -> str:
     """Return the image that runs, unless one is given, or that is the default of a version."""
     path = f"/apis/apps/v1/namespaces/{plan.namespace}/deployments/{plan.access.agent}"
     live = text_at(await host.find(path), "spec", "template", "spec", "containers", 0, "image")
@@ -245,7 +239,7 @@ def join(**options: Any) -> None:
         asyncio.run(run_join(plan_of(options)))
 
 
-def plan_of(options: dict[str, Any]) -> JoinPlan:
+def plan_of(options: dict[str, Any]) -> join_hub.JoinPlan:
     """Return what the options of `join` mean. Raises ConfigError."""
     _raise_first(_misused(options))
     file: Path | None = options["config_path"]
@@ -273,7 +267,7 @@ def plan_of(options: dict[str, Any]) -> JoinPlan:
         "sides": (options["only"],) if options["only"] else ("hub", "host"),
     }
     given: dict[str, Any] = options | own
-    return JoinPlan(**{each.name: given[each.name] for each in fields(JoinPlan)})
+    return join_hub.JoinPlan(**{each.name: given[each.name] for each in fields(join_hub.JoinPlan)})
 
 
 Problems = Iterator[tuple[object, str, str]]
@@ -320,8 +314,8 @@ def _misspelt(options: dict[str, Any], names: tuple[str, ...]) -> Problems:
     server, token = options["karmada_server"], options["token"]
     is_url = not server or is_http_url(server)
     yield not is_url, "--karmada-server", f'"{server}" is not a valid http(s) URL'
-    yield token and token_problem(token), "--token", token_problem(token)
-    for problem in map(hash_problem, options["ca_hashes"]):
+    yield token and join_hub.token_problem(token), "--token", join_hub.token_problem(token)
+    for problem in map(join_hub.hash_problem, options["ca_hashes"]):
         yield problem, "--discovery-token-ca-cert-hash", problem
 
 

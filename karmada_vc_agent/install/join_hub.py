@@ -56,18 +56,9 @@ from karmada_vc_agent.kube.flows import retry_on
 from karmada_vc_agent.kube.kubeconfig import read_kubeconfig, read_server, server_credentials
 from karmada_vc_agent.kube.new_keys import new_request
 from karmada_vc_agent.kube.transport import Credentials, make_ssl_context
-from karmada_vc_agent.model import versions
+from karmada_vc_agent.model import versions, vocabulary
 from karmada_vc_agent.model.objects import Object, annotations_of, dig
 from karmada_vc_agent.model.user_text import plain_address
-from karmada_vc_agent.model.vocabulary import (
-    AGENT_LABEL,
-    AGENTS_GROUP,
-    CLUSTER_ROLES_PATH,
-    HOST_ANNOTATION,
-    LEASE_NAMESPACE,
-    SYSTEM_LABEL,
-    USER_PREFIX,
-)
 from karmada_vc_agent.runner.hub_presence import check_apart, check_karmada
 from karmada_vc_agent.runner.parts import Described
 
@@ -95,12 +86,12 @@ async def request_certificate(
     approves: approve the CSR as the user of `hub`; otherwise the hub's own controller approves what
     a bootstrap token may request. Raises KubeError, CommandError.
     """
-    parts = {NameOID.ORGANIZATION_NAME: AGENTS_GROUP, NameOID.COMMON_NAME: user}
+    parts = {NameOID.ORGANIZATION_NAME: vocabulary.AGENTS_GROUP, NameOID.COMMON_NAME: user}
     subject = x509.Name([x509.NameAttribute(kind, text) for kind, text in parts.items()])
     key, request = new_request(subject)
     name = f"{prefix}-{secrets.token_hex(3)[:5]}"
     csr = signing_request(name, request, lifetime_s)
-    csr["metadata"]["labels"] = {SYSTEM_LABEL: "true"}
+    csr["metadata"]["labels"] = {vocabulary.SYSTEM_LABEL: "true"}
     await hub.create(SIGNING_REQUESTS_PATH, csr)
     if approves:
         await retry_on(ConflictError, _ATTEMPTS, lambda: _approve(hub, name))
@@ -180,7 +171,7 @@ _TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 RETRY_S, SIGNED_WITHIN_S = 1.0, 30.0
 """The hub signs cluster-info for a new token shortly after the token was created."""
-GENERATOR = USER_PREFIX + "rbac-generator"
+GENERATOR = vocabulary.USER_PREFIX + "rbac-generator"
 GENERATOR_LIFETIME_S = 600
 """The shortest lifetime that Kubernetes signs; the key is discarded long before."""
 
@@ -361,7 +352,7 @@ class JoinPlan:
 
 async def hub_role(hub: ApiClient, agent: str) -> Object:
     """Return the ClusterRole of an agent on the hub, {} if there is none. Raises KubeError."""
-    return await hub.find(f"{CLUSTER_ROLES_PATH}/{HubAccess(agent, ()).role}") or {}
+    return await hub.find(f"{vocabulary.CLUSTER_ROLES_PATH}/{HubAccess(agent, ()).role}") or {}
 
 
 async def check_hub(hub: ApiClient, access: HubAccess, namespace: str, uid: str) -> None:
@@ -390,7 +381,7 @@ async def check_hub(hub: ApiClient, access: HubAccess, namespace: str, uid: str)
         if name == access.agent and name not in ids:
             taken = f'the agent would have the same user name as Cluster "{name}"'
             problems.append(f"{taken}; choose another agentName")
-    owner = annotations_of(await hub_role(hub, access.agent)).get(HOST_ANNOTATION, "")
+    owner = annotations_of(await hub_role(hub, access.agent)).get(vocabulary.HOST_ANNOTATION, "")
     if owner and access.host_id and owner != access.host_id:
         problems.append(
             f'ClusterRole "{access.role}" belongs to an agent "{access.agent}" on another host; '
@@ -512,16 +503,18 @@ async def grant_on_hub(hub: ApiClient, access: HubAccess, changes: Changes) -> N
     desired = hub_objects(replace(with_host_of(role, access), clusters=tuple(names)))
     await apply_all(hub, desired, changes)
     if not access.gateway:  # the agent has no right any more to the tokens that it published
-        path = f"/api/v1/namespaces/{LEASE_NAMESPACE}/secrets"
-        answer = await hub.get(path, {"labelSelector": f"{AGENT_LABEL}={access.agent}"})
+        path = f"/api/v1/namespaces/{vocabulary.LEASE_NAMESPACE}/secrets"
+        answer = await hub.get(path, {"labelSelector": f"{vocabulary.AGENT_LABEL}={access.agent}"})
         for name in (secret["metadata"]["name"] for secret in answer.get("items") or ()):
-            await remove_object(hub, f"{path}/{name}", f"Secret {LEASE_NAMESPACE}/{name}", changes)
+            await remove_object(
+                hub, f"{path}/{name}", f"Secret {vocabulary.LEASE_NAMESPACE}/{name}", changes
+            )
     await prune(hub, access.agent, desired, changes)
 
 
 def with_host_of(role: Object, access: HubAccess) -> HubAccess:
     """Keep the mark of the host on the roles, which `join` and `leave` compare."""
-    recorded = annotations_of(role).get(HOST_ANNOTATION, "")
+    recorded = annotations_of(role).get(vocabulary.HOST_ANNOTATION, "")
     return replace(access, host_id=access.host_id or recorded)
 
 

@@ -44,31 +44,13 @@ from karmada_vc_agent.kube.discovery import (
 from karmada_vc_agent.kube.errors import ApiError, ConflictError, NotFoundError, NotServedError
 from karmada_vc_agent.kube.flows import for_each, retry_on_conflict
 from karmada_vc_agent.kube.leader_election import LeaderElection
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of, namespaced_name
-from karmada_vc_agent.model.vocabulary import (
-    AGENT_LABEL,
-    CHECKPOINT_ANNOTATION,
-    CLUSTER_LABEL,
-    CLUSTER_ROLES_PATH,
-    EXECUTION_FINALIZER,
-    LEASE_HOLDER_ANNOTATION,
-    LEASE_NAMESPACE,
-    PRESERVE_ANNOTATION,
-    RBAC_API,
-    SYSTEM_LABEL,
-    execution_namespace,
-)
 from karmada_vc_agent.translation.namespace_defaults import is_made_by_agent
 from karmada_vc_agent.work.host_objects import LiveObjects, write_binding
 from karmada_vc_agent.work.namespace_writer import begin_release, delete_namespace, end_release
 from karmada_vc_agent.work.removal import preserve_work, remove_finalizer
-from karmada_vc_agent.work.rules.ownership import (
-    is_foreign,
-    is_of_tenants,
-    is_orphaned_namespace,
-    without_claims,
-    work_of,
-)
+from karmada_vc_agent.work.rules import ownership
 from karmada_vc_agent.work.shared_objects import SharedObjects
 from karmada_vc_agent.work.works import work_path
 
@@ -77,7 +59,7 @@ LEAD_WITHIN_S = 25.0
 """A killed agent holds its Lease for 15 s; a holder after that is running."""
 SHOWN = 20
 _BINDINGS = ("resourcebindings", "clusterresourcebindings")
-_RBAC_PATH = f"/apis/{RBAC_API}"
+_RBAC_PATH = f"/apis/{vocabulary.RBAC_API}"
 _BINDINGS_PATH = "/apis/work.karmada.io/v1alpha2"
 
 Say = Callable[[str], None]
@@ -133,7 +115,9 @@ async def leading(
     process = f"leave-{socket.gethostname()}_{uuid.uuid4()}"
     (name,) = await leases_of(host, leaving.namespace, leaving.agent, leaving.cluster)
     # As if it had led before: it removes its virtual cluster from the checkpoint.
-    election = LeaderElection(host, leaving.namespace, name, process, lineage=CHECKPOINT_ANNOTATION)
+    election = LeaderElection(
+        host, leaving.namespace, name, process, lineage=vocabulary.CHECKPOINT_ANNOTATION
+    )
 
     async def hold() -> None:
         await election.acquire()
@@ -154,7 +138,9 @@ async def leading(
                     is_live = now != before and not election.is_leading()
                     if hub is not None and is_live and await hub.find(cluster) is not None:
                         lease = await hub.find(f"{LEASES_PATH}/{leaving.cluster}") or {}
-                        served = annotations_of(lease).get(LEASE_HOLDER_ANNOTATION) == now[0]
+                        served = (
+                            annotations_of(lease).get(vocabulary.LEASE_HOLDER_ANNOTATION) == now[0]
+                        )
         except TimeoutError:
             alone = f"the running agent does not serve {leaving.cluster}: cleaning up from here"
             if hub is None:
@@ -191,7 +177,7 @@ async def _lead(host: ApiClient, leaving: Leaving, name: str) -> tuple[str, str]
 
 
 async def works_of(hub: ApiClient, cluster: str) -> list[Object]:
-    answer = await hub.get(work_path(execution_namespace(cluster)))
+    answer = await hub.get(work_path(vocabulary.execution_namespace(cluster)))
     return list(answer.get("items") or [])
 
 
@@ -200,7 +186,7 @@ async def preserve_works(hub: ApiClient, cluster: str, say: Say) -> None:
 
     The mark on a Work ends when the hub writes it from its binding; that on the Cluster lasts.
     """
-    mark = {"metadata": {"annotations": {PRESERVE_ANNOTATION: "true"}}}
+    mark = {"metadata": {"annotations": {vocabulary.PRESERVE_ANNOTATION: "true"}}}
     await hub.merge_patch(f"{CLUSTERS_PATH}/{cluster}", mark)
     works = await works_of(hub, cluster)
     for work in works:
@@ -211,7 +197,7 @@ async def preserve_works(hub: ApiClient, cluster: str, say: Say) -> None:
 async def _release_works(hub: ApiClient, works: list[Object], say: Say) -> None:
     released = 0
     for work in works:
-        if EXECUTION_FINALIZER in (work["metadata"].get("finalizers") or ()):
+        if vocabulary.EXECUTION_FINALIZER in (work["metadata"].get("finalizers") or ()):
             with suppress(ConflictError, NotFoundError):  # the next read shows it
                 await remove_finalizer(hub, work)
                 released += 1
@@ -245,12 +231,12 @@ async def wait_deleted(hub: ApiClient, leaving: Leaving, say: Say, *, releases: 
 async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
     """Remove the virtual cluster from the agent's roles, and delete what belongs to its name."""
     access = HubAccess(leaving.agent, (leaving.cluster,))
-    local = f"{_RBAC_PATH}/namespaces/{LEASE_NAMESPACE}"
+    local = f"{_RBAC_PATH}/namespaces/{vocabulary.LEASE_NAMESPACE}"
     remaining: list[str] = []
     for path in (
-        f"{CLUSTER_ROLES_PATH}/{access.role}",
+        f"{vocabulary.CLUSTER_ROLES_PATH}/{access.role}",
         f"{local}/roles/{access.role}",
-        f"{CLUSTER_ROLES_PATH}/{access.auth_role}",
+        f"{vocabulary.CLUSTER_ROLES_PATH}/{access.auth_role}",
     ):
         role = await hub.find(path)
         if role is None or leaving.cluster not in named_clusters(role):
@@ -264,13 +250,13 @@ async def take_rights(hub: ApiClient, leaving: Leaving, say: Say) -> None:
         await hub.merge_patch(path, {"rules": role["rules"]})
         say(f"hub: {role['kind']} {access.role} no longer names {leaving.cluster}")
     await delete_present(hub, f"{LEASES_PATH}/{leaving.cluster}", say)
-    namespace = execution_namespace(leaving.cluster)
+    namespace = vocabulary.execution_namespace(leaving.cluster)
     bindings = f"{_RBAC_PATH}/namespaces/{namespace}/rolebindings"
     await delete_present(hub, f"{bindings}/{access.role}:works", say)
     for secret in (hub_secret_name(leaving.cluster, kind) for kind in TOKEN_KINDS):
-        path = f"/api/v1/namespaces/{LEASE_NAMESPACE}/secrets/{secret}"
+        path = f"/api/v1/namespaces/{vocabulary.LEASE_NAMESPACE}/secrets/{secret}"
         live = await hub.find(path)
-        if labels_of(live or {}).get(SYSTEM_LABEL) == "true":
+        if labels_of(live or {}).get(vocabulary.SYSTEM_LABEL) == "true":
             await delete_present(hub, path, say)
     space = await hub.find(f"/api/v1/namespaces/{namespace}")
     if space is not None and not space["metadata"].get("deletionTimestamp"):
@@ -360,18 +346,19 @@ class HostCleaner:
     async def namespaces(self) -> dict[str, Object]:
         """Return the host namespaces that this agent claims for the virtual cluster, by name."""
         listed = await claimed(
-            self._host, f"{CLUSTER_LABEL}={self.cluster},{AGENT_LABEL}={self._agent}"
+            self._host,
+            f"{vocabulary.CLUSTER_LABEL}={self.cluster},{vocabulary.AGENT_LABEL}={self._agent}",
         )
         return {live["metadata"]["name"]: live for live, _ in listed}
 
     async def objects(self, spaces: Container[str]) -> list[Listed]:
         """Return our objects, in namespaces only those of `spaces`, without the Namespaces."""
         served = await self._discovery.refresh()
-        selector = f"{CLUSTER_LABEL}={self.cluster}"
+        selector = f"{vocabulary.CLUSTER_LABEL}={self.cluster}"
         return [
             (resource, live)
             async for resource, live in labelled_objects(self._host, served, selector)
-            if work_of(live)
+            if ownership.work_of(live)
             and resource.gvk.kind != "Namespace"
             and (not live["metadata"].get("namespace") or live["metadata"]["namespace"] in spaces)
         ]
@@ -382,8 +369,8 @@ class HostCleaner:
             name: live
             for name, live in (await self.namespaces()).items()
             if (claim := claim_of(live))
-            and not is_of_tenants(live)
-            and is_orphaned_namespace(claim.namespace, needed)
+            and not ownership.is_of_tenants(live)
+            and ownership.is_orphaned_namespace(claim.namespace, needed)
         }
 
     async def obstacle(self, name: str, live: Object) -> str:
@@ -416,7 +403,7 @@ class HostCleaner:
         """Remove marks and keep it. Raises KubeError; RetryError if it binds too strong a role."""
 
         async def bare(path: str, live: Object) -> None:
-            write = partial(self._host.replace, path, without_claims(live))
+            write = partial(self._host.replace, path, ownership.without_claims(live))
             await write_binding(self._host, live, "", write)
 
         await self._change(resource, listed, None, bare)
@@ -493,7 +480,7 @@ async def obstacle_in(host: ApiClient, namespace: str, cluster: str, text: str) 
         return "not all kinds of the host can be listed now"
     try:
         async for resource, live in objects_in(host, served, namespace):
-            if is_foreign(resource.gvk, live, cluster):
+            if ownership.is_foreign(resource.gvk, live, cluster):
                 return text.format(resource.gvk.kind, live["metadata"]["name"])
     except ApiError as error:
         return f"not all of its content can be listed: {error}"
@@ -501,7 +488,7 @@ async def obstacle_in(host: ApiClient, namespace: str, cluster: str, text: str) 
 
 
 def _origin(live: Object) -> tuple[str | None, str]:
-    return labels_of(live).get(CLUSTER_LABEL), work_of(live)
+    return labels_of(live).get(vocabulary.CLUSTER_LABEL), ownership.work_of(live)
 
 
 def check_ours(cluster: Object | None, leaving: Leaving, host_uid: str) -> None:
@@ -546,7 +533,9 @@ async def check_exists(
 
 async def claimants(host: ApiClient, cluster: str) -> set[str]:
     """Return the agents that claim host namespaces of a virtual cluster."""
-    return {claim.agent for _, claim in await claimed(host, f"{CLUSTER_LABEL}={cluster}")}
+    return {
+        claim.agent for _, claim in await claimed(host, f"{vocabulary.CLUSTER_LABEL}={cluster}")
+    }
 
 
 async def claims_user(host: ApiClient, agent: str) -> str:

@@ -9,13 +9,6 @@ from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from karmada_vc_agent.cluster import host_objects, hub_clusters
-from karmada_vc_agent.cluster.hub_clusters import (
-    AgentState,
-    Clock,
-    HubClusters,
-    HubContact,
-    Judgements,
-)
 from karmada_vc_agent.cluster.lease import Lead
 from karmada_vc_agent.cluster.registration import LiveSettings, Origins, Registrations
 from karmada_vc_agent.cluster.virtual_clusters import (
@@ -332,7 +325,7 @@ class Stores:
         agent = hub_clusters.agent_id(config.agent_namespace, config.agent_name)
         has_status = virtual_cluster.CLUSTER_STATUS in common.switches
         judgements = common.judgements if has_status else None
-        self.clusters = HubClusters(clusters, common.host_uid, vcs, agent, judgements)
+        self.clusters = hub_clusters.HubClusters(clusters, common.host_uid, vcs, agent, judgements)
         self.membership = Membership(vcs.everywhere, self.nodes, self.clusters.created_at)
         server, service = clients.host.credentials.server, os.environ.get("KUBERNETES_SERVICE_HOST")
         self.addresses = host_objects.HostAddresses(
@@ -391,7 +384,7 @@ class Common:
     config: AgentConfig
     live: LiveSettings
     clients: Clients
-    state: AgentState
+    state: hub_clusters.AgentState
     host_uid: str
     virtual_clusters: VirtualClusters
     lead: Lead
@@ -401,7 +394,7 @@ class Common:
     provided: tuple[object, ...] = ()
     fence: Fence = field(default_factory=Fence)
     hub_uid: Callable[[], str] = lambda: ""
-    clock: Clock = field(default_factory=Clock)
+    clock: hub_clusters.Clock = field(default_factory=hub_clusters.Clock)
 
     def __post_init__(self) -> None:
         config, clients, vcs = self.config, self.clients, self.virtual_clusters
@@ -416,7 +409,7 @@ class Common:
         self.signals = Signals()
         self.scopes = Scopes()
         self.scopes.ended.subscribe(self.metrics.forget)
-        self.judgements = Judgements(self.scopes)
+        self.judgements = hub_clusters.Judgements(self.scopes)
         self.stores = Stores(self)
         self.loop_time = LoopTime(vcs.loop_share, self._loop_share_exceeded)
         self.scopes.ended.subscribe(self.loop_time.forget)
@@ -429,7 +422,7 @@ class Common:
             hub=Discovery(clients.hub, self.clock.monotonic, UNKNOWN_ON_HUB_FOR_S),
             host=Discovery(clients.host_urgent, self.clock.monotonic),
         )
-        self.contact = HubContact(config.cluster_lease_duration, self.scopes)
+        self.contact = hub_clusters.HubContact(config.cluster_lease_duration, self.scopes)
         for client in clients.of_host():
             client.refusal = self.stores.claims.refusal
         self.supervisor = Supervisor(self.metrics.part_restarted)

@@ -37,17 +37,6 @@ from karmada_vc_agent.work.host_objects import Applied, reading_at_most
 from karmada_vc_agent.work.manifests import Manifests
 from karmada_vc_agent.work.memory_bounds import KeepStatus, WorkBounds, held_bytes, keep_all
 from karmada_vc_agent.work.removal import WorkFinalizer
-from karmada_vc_agent.work.reporting import (
-    Done,
-    Failure,
-    Reflection,
-    WorkEvents,
-    WorkManifest,
-    WorkOutcome,
-    note_bug,
-    refused,
-    unless_bug,
-)
 from karmada_vc_agent.work.rules import apply_plan
 from karmada_vc_agent.work.work_watches import HeldChanges
 from karmada_vc_agent.work.works import ManifestStatus, WorkKey, WorkMemory, Works, dispatched
@@ -189,7 +178,7 @@ They bound what is in memory: small ones are bounded by the number of workers. A
 object on the host turns out to be large is applied again among the large ones.
 """
 
-_Result = tuple[Done, WindowState | None]
+_Result = tuple[reporting.Done, WindowState | None]
 _log = logging.getLogger(__name__)
 
 
@@ -204,7 +193,7 @@ class ExecutionController:
     manifests: Manifests
     finalizer: WorkFinalizer
     interpreter: Interpreter | None
-    events: WorkEvents
+    events: reporting.WorkEvents
     held_changes: HeldChanges
     scopes: Scopes
     memory: WorkMemory
@@ -289,14 +278,14 @@ class ExecutionController:
             raise outcome.retry(problem)
         return Requeue() if outcome.waiting else None
 
-    async def _apply_all(self, vc: VirtualCluster, work: Object) -> WorkOutcome:
+    async def _apply_all(self, vc: VirtualCluster, work: Object) -> reporting.WorkOutcome:
         """Apply all manifests, and read the status of their objects. Raises UnreachableError."""
         items, are_small = _items(vc, work), self.bounds.byte_count(work) <= SMALL_BYTES
         settled = {
             place: await self._settle(work, items[place], is_small=are_small)
             for place in apply_plan.in_order([item.manifest for item in items])
         }
-        outcome = WorkOutcome()
+        outcome = reporting.WorkOutcome()
         for place, item in enumerate(items):
             (done, window), reflection = settled[place]
             if done is not None or window is not None:
@@ -305,8 +294,8 @@ class ExecutionController:
         return outcome
 
     async def _settle(
-        self, work: Object, item: WorkManifest, *, is_small: bool
-    ) -> tuple[_Result, Reflection | None]:
+        self, work: Object, item: reporting.WorkManifest, *, is_small: bool
+    ) -> tuple[_Result, reporting.Reflection | None]:
         size = 0 if is_small else bytes_of(item.manifest)
         if size > OBJECT_BYTES:
             return _too_large(item, "it holds")
@@ -327,14 +316,16 @@ class ExecutionController:
             except TooLargeError:
                 return _too_large(item, "its object on the host holds")
 
-    async def _apply(self, work: Object, item: WorkManifest) -> tuple[_Result, Object | None]:
-        done: Done
+    async def _apply(
+        self, work: Object, item: reporting.WorkManifest
+    ) -> tuple[_Result, Object | None]:
+        done: reporting.Done
         window, refusal = None, self.bounds.refusal_of(item.vc.name, item.manifest)
         if refusal is not None:
-            done = refused(item.vc, item.manifest, refusal)
+            done = reporting.refused(item.vc, item.manifest, refusal)
         else:
-            result = await unless_bug(item, self.manifests.apply(item))
-            done, window = (result, None) if isinstance(result, Failure) else result
+            result = await reporting.unless_bug(item, self.manifests.apply(item))
+            done, window = (result, None) if isinstance(result, reporting.Failure) else result
         if isinstance(done, Applied):
             self.held_changes.saw(works.key_of_work(work), done.live)
             return (replace(done, live={}), window), done.live
@@ -344,28 +335,28 @@ class ExecutionController:
         # object that was decided on, so it is reflected and not marked as seen.
         return (done, window), await self._cached(item)
 
-    async def _cached(self, item: WorkManifest) -> Object | None:
-        live = await unless_bug(item, self.manifests.cached(item))
-        return None if isinstance(live, Failure) else live
+    async def _cached(self, item: reporting.WorkManifest) -> Object | None:
+        live = await reporting.unless_bug(item, self.manifests.cached(item))
+        return None if isinstance(live, reporting.Failure) else live
 
     async def _reflect(
-        self, work: Object, item: WorkManifest, live: Object | None
-    ) -> Reflection | None:
+        self, work: Object, item: reporting.WorkManifest, live: Object | None
+    ) -> reporting.Reflection | None:
         item.translation = None
         if self.interpreter is None or live is None:
             return None
         context = self.manifests.context_for(item.vc, item.work)
-        reflection = await unless_bug(
+        reflection = await reporting.unless_bug(
             item, reporting.reflect(self.interpreter, self.events, work, item, live, context)
         )
-        if isinstance(reflection, Failure):
+        if isinstance(reflection, reporting.Failure):
             self.events.reflected(work, item.manifest, reflection.text)
             return None, reflection.text, None
         return reflection
 
     async def _report_bug(self, vc: VirtualCluster, work: Object, error: Exception) -> None:
         """Report that a Work is not applied: its old status must not stay on the hub."""
-        text = note_bug(works.id_of_work(work), error)
+        text = reporting.note_bug(works.id_of_work(work), error)
         try:
             self.events.sync_failed(work, vc.name, text)
             is_idle = self.finalizer.is_due(vc.name, work) or _is_suspended(vc, work)
@@ -397,7 +388,7 @@ class ExecutionController:
     async def _suspend(self, vc: VirtualCluster, work: Object) -> None:
         """Write nothing to the host, but keep reporting its state (contract 5.3, 6.2)."""
         self.memory.forget_predecessor(work)
-        outcome = WorkOutcome()
+        outcome = reporting.WorkOutcome()
         for item in _items(vc, work):
             outcome.reflected(await self._reflect(work, item, await self._cached(item)))
         condition = works.dispatching(suspended=True)
@@ -407,22 +398,25 @@ class ExecutionController:
             raise outcome.retry(outcome.unreadable)
 
 
-def _too_large(item: WorkManifest, what: str) -> tuple[_Result, None]:
+def _too_large(item: reporting.WorkManifest, what: str) -> tuple[_Result, None]:
     detail = f"{what} more than {OBJECT_BYTES} bytes of memory; divide it"
-    return (refused(item.vc, item.manifest, Refusal(Code.BOUND_EXCEEDED, "", detail)), None), None
+    return (
+        reporting.refused(item.vc, item.manifest, Refusal(Code.BOUND_EXCEEDED, "", detail)),
+        None,
+    ), None
 
 
-def _items(vc: VirtualCluster, work: Object) -> list[WorkManifest]:
+def _items(vc: VirtualCluster, work: Object) -> list[reporting.WorkManifest]:
     manifests, ordinals = works.manifests_of(work), works.ordinals(works.manifests_of(work))
     dispatched = works.were_dispatched(work, ordinals)
     return [
-        WorkManifest(vc, manifest, works.id_of_work(work), ordinal, ordinal in dispatched)
+        reporting.WorkManifest(vc, manifest, works.id_of_work(work), ordinal, ordinal in dispatched)
         for manifest, ordinal in zip(manifests, ordinals, strict=True)
     ]
 
 
 def _conditions(
-    vc: VirtualCluster, work: Object, outcome: WorkOutcome, *, is_new: bool
+    vc: VirtualCluster, work: Object, outcome: reporting.WorkOutcome, *, is_new: bool
 ) -> list[Condition]:
     generation, total = work["metadata"].get("generation") or 0, len(works.manifests_of(work))
     errors, before = outcome.errors, works.applied_of(work.get("status"))

@@ -57,11 +57,6 @@ from karmada_vc_agent.translation.context import Notice
 from karmada_vc_agent.translation.rbac_rules import Allow
 from karmada_vc_agent.work.memory_bounds import ObjectIdentity
 from karmada_vc_agent.work.rules import apply_plan
-from karmada_vc_agent.work.rules.apply_plan import (
-    ForeignError,
-    needs_update,
-    version_of,
-)
 from karmada_vc_agent.work.rules.ownership import may_delete
 
 _log = logging.getLogger(__name__)
@@ -322,7 +317,7 @@ class HostObjects(LiveObjects):
             live is not None
             and written is not None
             and written[:2] == (content, uid_of(live))
-            and not needs_update(desired, live, written[2])
+            and not apply_plan.needs_update(desired, live, written[2])
             and _has_our_marks(desired, live)
         ):
             return Applied(live, was_written=False)
@@ -339,7 +334,7 @@ class HostObjects(LiveObjects):
                     raise RecreationError(str(error)) from error
                 raise
             if answer.is_settled:
-                memory[key] = content, uid_of(answer.live), version_of(answer.live)
+                memory[key] = content, uid_of(answer.live), apply_plan.version_of(answer.live)
             else:
                 memory.pop(key, None)
             return replace(answer, was_recreated=is_recreation)
@@ -356,7 +351,7 @@ class HostObjects(LiveObjects):
         """Return whether applying would change more than the mark. Raises as `check`."""
         try:
             merged = apply_plan.merge(desired, live, self.former_names(cluster_of(desired)))
-        except ForeignError:
+        except apply_plan.ForeignError:
             return False
         checked = check(await self._retain(merged, live), live)
         return apply_plan.decide(_unmarked(checked), _unmarked(live)) is not None
@@ -387,7 +382,7 @@ class HostObjects(LiveObjects):
                 return
             try:
                 merged = apply_plan.merge_released(desired, live)
-            except ForeignError:
+            except apply_plan.ForeignError:
                 return
             obj = apply_plan.decide_released(await self._retain(merged, live), live)
             if obj is not None:

@@ -8,16 +8,6 @@ from collections.abc import Callable
 import orjson
 
 from karmada_vc_agent.interpretation import user_hooks
-from karmada_vc_agent.interpretation.user_hooks import (
-    DeclarativeLevel,
-    HookError,
-    HookLevel,
-    RunScript,
-    ServiceReference,
-    UnavailableError,
-    Webhook,
-    WebhookLevel,
-)
 from karmada_vc_agent.kube.client import METADATA_ONLY, ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.discovery import DEFINITIONS_PATH, Discovery, ServedApis, is_absent
@@ -47,15 +37,15 @@ class InterpreterRules:
     def __init__(
         self,
         hub: ApiClient,
-        run_script: RunScript,
+        run_script: user_hooks.RunScript,
         on_change: Callable[[Concerns], None],
         supervisor: Supervisor = ALONE,
         client: WebhookClient | None = None,
     ) -> None:
         self._supervisor = supervisor
         self._on_change = on_change
-        self._declarative = DeclarativeLevel(run_script)
-        self._webhooks = WebhookLevel(self._call, lambda: str(uuid.uuid4()))
+        self._declarative = user_hooks.DeclarativeLevel(run_script)
+        self._webhooks = user_hooks.WebhookLevel(self._call, lambda: str(uuid.uuid4()))
         codec = RawCodec()
         self._customizations = _store(codec, self._customizations_changed)
         self._configurations = _store(codec, self._configurations_changed)
@@ -67,7 +57,7 @@ class InterpreterRules:
         self._services: Store[Object] = Store(codec)
         self._service_reflector = Reflector(hub, "/api/v1/services", codec, self._services)
         self._wants_services = asyncio.Event()
-        self.levels: list[HookLevel] = [self._declarative, self._webhooks]
+        self.levels: list[user_hooks.HookLevel] = [self._declarative, self._webhooks]
 
     @property
     def stores(self) -> tuple[Store[Object], ...]:
@@ -116,31 +106,33 @@ class InterpreterRules:
         before = self._webhooks.webhooks
         self._webhooks.webhooks = user_hooks.webhooks_of(self._configurations)
         changed = {*before} ^ {*self._webhooks.webhooks}  # in their old and new versions
-        if any(isinstance(hook.target, ServiceReference) for hook in self._webhooks.webhooks):
+        if any(
+            isinstance(hook.target, user_hooks.ServiceReference) for hook in self._webhooks.webhooks
+        ):
             self._wants_services.set()
         if changed:
             self._on_change(lambda kind: any(hook.concerns(kind) for hook in changed))
 
-    async def _call(self, hook: Webhook, body: bytes) -> bytes:
+    async def _call(self, hook: user_hooks.Webhook, body: bytes) -> bytes:
         try:
             return await self._client.post(await self._endpoint(hook), body, hook.timeout_s)
         except (TimeoutError, ConnectionError) as error:
-            raise UnavailableError(str(error)) from error
+            raise user_hooks.UnavailableError(str(error)) from error
         except WebhookError as error:
-            raise HookError(str(error)) from error
+            raise user_hooks.HookError(str(error)) from error
 
-    async def _endpoint(self, hook: Webhook) -> Endpoint:
+    async def _endpoint(self, hook: user_hooks.Webhook) -> Endpoint:
         target = hook.target
         if isinstance(target, str):
             return target, hook.ca_bundle, None
         if not await self._service_reflector.wait_answered():
             text = "it refers to a Service, and the agent may not read Services of the hub"
-            raise UnavailableError(text)
+            raise user_hooks.UnavailableError(text)
         service = self._services.get(target.namespace, target.name)
         try:
             url = user_hooks.service_url(target, service)
-        except HookError as error:
-            raise UnavailableError(str(error)) from error
+        except user_hooks.HookError as error:
+            raise user_hooks.UnavailableError(str(error)) from error
         return url, hook.ca_bundle, target.host
 
 

@@ -44,14 +44,7 @@ from karmada_vc_agent.kube.transport import Credentials, limit_tls_buffers
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.clients import REVIEWS_BURST, REVIEWS_QPS, URGENT
 from karmada_vc_agent.runner.process import SettingsFollower, call_on, digest_of, stop_on_signals
-from karmada_vc_agent.telemetry.endpoints import (
-    METRICS_PATH,
-    health_routes,
-    listen_failure,
-    metrics_routes,
-    serve,
-    start_logging,
-)
+from karmada_vc_agent.telemetry import endpoints
 from karmada_vc_agent.telemetry.metrics import Metrics, build_info
 from karmada_vc_agent.translation.context import NamespaceTemplate
 
@@ -92,7 +85,7 @@ class _GatewayProcess:
         self._reviews = ApiClient(
             "host", host, qps=REVIEWS_QPS, burst=REVIEWS_BURST, connections=2, timeouts=URGENT
         )
-        self._metrics_readers = BearerReview(self._reviews.create, METRICS_PATH)
+        self._metrics_readers = BearerReview(self._reviews.create, endpoints.METRICS_PATH)
         for client in (self._client, self._reviews):
             client.unauthorized.subscribe(self._follower.suspect)
         self._requests = HostRequests(host, suspect=self._follower.suspect)
@@ -141,7 +134,7 @@ class _GatewayProcess:
                 try:
                     self.port = await self._listener.start(host.strip("[]") or None, int(port))
                 except OSError as error:
-                    detail = listen_failure(error)
+                    detail = endpoints.listen_failure(error)
                     raise ConfigError("settings", "gateway.bindAddress", detail) from error
                 _log.info("Serving", extra={"port": self.port, "host": self._credentials.server})
                 await stop.wait()
@@ -165,16 +158,16 @@ class _GatewayProcess:
         }
 
     async def _serve_endpoints(self, stack: AsyncExitStack) -> None:
-        health = health_routes(dict, self.readiness)
-        metrics = metrics_routes(self.metrics.text, self._metrics_readers.refusal)
+        health = endpoints.health_routes(dict, self.readiness)
+        metrics = endpoints.metrics_routes(self.metrics.text, self._metrics_readers.refusal)
         for setting, routes, tls in (
             ("health_probe_bind_address", health, None),
             ("metrics_bind_address", metrics, self._certificate.context),
         ):
             try:
-                runner = await serve(getattr(self._settings, setting), routes, tls)
+                runner = await endpoints.serve(getattr(self._settings, setting), routes, tls)
             except OSError as error:
-                detail = listen_failure(error)
+                detail = endpoints.listen_failure(error)
                 raise ConfigError("settings", f"gateway.{camel(setting)}", detail) from error
             if runner is not None:
                 stack.push_async_callback(runner.cleanup)
@@ -278,7 +271,7 @@ def gateway(struct: type[AgentConfig], /, **options: Any) -> None:
     try:
         config = _config(struct, options)
         credentials = find_credentials(config.kubeconfig, in_cluster_first=True)
-        start_logging(config.log_level, config.log_format)
+        endpoints.start_logging(config.log_level, config.log_format)
     except (ConfigError, KubeconfigError) as error:
         shared.end(EXIT_SETTINGS, str(error))
     follower = SettingsFollower(path, digest, lambda: reload(config, _config(struct, options)))

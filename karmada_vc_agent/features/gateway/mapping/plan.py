@@ -36,13 +36,6 @@ from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     scope_allows,
     scope_of,
 )
-from karmada_vc_agent.features.gateway.mapping.object_membership import (
-    KUBE_SYSTEM,
-    NOWHERE,
-    ObjectFilter,
-    ObjectReader,
-    in_namespaces,
-)
 from karmada_vc_agent.features.gateway.mapping.refusals import Attributes, KindInfo, RefusalError
 from karmada_vc_agent.features.gateway.mapping.responses import Forward, Plan, Response, is_status
 from karmada_vc_agent.model import vocabulary
@@ -305,7 +298,7 @@ class _OfReview(Response):
         """Map the texts, and names of namespaces in rules; restore the question."""
         if is_status(decoded):
             return self.map_status(decoded, view)
-        reader, status = ObjectReader(view), decoded.get("status")
+        reader, status = object_membership.ObjectReader(view), decoded.get("status")
         if isinstance(status, dict):
             for field in ("reason", "evaluationError"):
                 reader.text_in(status, field)
@@ -355,7 +348,9 @@ def plan_cluster_scoped(parsed: ParsedRequest, scope: KindScope) -> Forward:
     return _PLANS[scope](parsed)
 
 
-def _read(parsed: ParsedRequest, members: ObjectFilter, name: str = "") -> Forward:
+def _read(
+    parsed: ParsedRequest, members: object_membership.ObjectFilter, name: str = ""
+) -> Forward:
     path = structs.replace(parsed.path, name=name) if name else parsed.path
     return responses.forward(parsed, path, responses.response_to(parsed, members))
 
@@ -546,8 +541,8 @@ def plan_namespaced(parsed: ParsedRequest) -> Forward:
         raise refusals.unknown_resource()
     if not path.namespace:
         return _all_namespaces(parsed)
-    if path.namespace == KUBE_SYSTEM and (parsed.is_write or is_connection(path)):
-        raise parsed.refuse(f"namespace {KUBE_SYSTEM} is read only")
+    if path.namespace == object_membership.KUBE_SYSTEM and (parsed.is_write or is_connection(path)):
+        raise parsed.refuse(f"namespace {object_membership.KUBE_SYSTEM} is read only")
     host = object_membership.claimed_namespace(parsed.view, path.namespace)
     if host is None:
         return _unclaimed(parsed)
@@ -590,7 +585,7 @@ def _unclaimed(parsed: ParsedRequest) -> Forward:
     if parsed.is_write or is_connection(path):
         raise refusals.not_found(parsed.info, path.name)
     host = object_membership.host_namespace(view, path.namespace)
-    if host == NOWHERE:
+    if host == object_membership.NOWHERE:
         raise refusals.namespace_not_found(path.namespace)
     if view.is_foreign(host):
         raise parsed.refuse(f'namespace "{path.namespace}" is not available in this cluster')
@@ -604,7 +599,7 @@ def _in_one(parsed: ParsedRequest, host: str, authorize: Attributes | None = Non
     return responses.forward(
         replace(parsed, query=query),
         structs.replace(parsed.path, namespace=host),
-        responses.response_to(parsed, in_namespaces(parsed.namespace)),
+        responses.response_to(parsed, object_membership.in_namespaces(parsed.namespace)),
         body=body,
         content_type=content_type,
         authorize=authorize,
@@ -616,7 +611,7 @@ def _all_namespaces(parsed: ParsedRequest) -> Forward:
     if parsed.name or not parsed.is_list:
         raise refusals.method_not_allowed()
     parsed = replace(parsed, query=responses.map_selectors(parsed.query, parsed.view))
-    response = responses.response_to(parsed, in_namespaces())
+    response = responses.response_to(parsed, object_membership.in_namespaces())
     return responses.forward(parsed, parsed.path, response, authorize=parsed.attributes)
 
 

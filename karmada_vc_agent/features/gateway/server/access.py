@@ -17,13 +17,6 @@ from cachetools import TTLCache
 
 from karmada_vc_agent.features.gateway import identity
 from karmada_vc_agent.features.gateway.host_state import HostState
-from karmada_vc_agent.features.gateway.identity import (
-    ACCESS_KIND,
-    AUDIENCE,
-    IMPERSONATOR_KIND,
-    OPERATOR_KIND,
-    Caller,
-)
 from karmada_vc_agent.features.gateway.mapping.refusals import (
     Attributes,
     RefusalError,
@@ -76,13 +69,13 @@ class Authentication:
         self._clock = clock
         state.unserved.subscribe(lambda cluster: self._reviews.pop(cluster, None))
 
-    async def identify(self, head: Head) -> Caller:
+    async def identify(self, head: Head) -> identity.Caller:
         """Return the caller. Raises RefusalError: 401, 403."""
         match = matching(self._state.sums_of(head.cluster), head.token)  # by its sum (G-10)
         if match is not None and head.token:
             kind, account = str(match.kind), ""
         else:
-            kind, account = OPERATOR_KIND, await self._operator(head)
+            kind, account = identity.OPERATOR_KIND, await self._operator(head)
         impersonation = impersonation_of(head.headers)
         denial = identity.denial_of(impersonation, kind, self._state.impersonators_of(head.cluster))
         if denial is not None:
@@ -91,10 +84,10 @@ class Authentication:
         if vc is None:
             raise unauthorized()
         callers = Callers(head.cluster, self._state.contexts.context_for(vc, "").names())
-        if kind == IMPERSONATOR_KIND:
+        if kind == identity.IMPERSONATOR_KIND:
             user, groups = impersonation.users[0], impersonation.groups
         else:
-            user = KARMADA_USER if kind == ACCESS_KIND else OPERATOR_USER
+            user = KARMADA_USER if kind == identity.ACCESS_KIND else OPERATOR_USER
             groups = (ACCESS_GROUP,)
         try:
             who = identity.identity_of(kind, user, groups, callers, account)
@@ -189,7 +182,7 @@ class Reviews:
             self._vouched.pop(key, None)
         return account
 
-    async def check(self, who: Caller, what: Attributes, anchor: str) -> None:
+    async def check(self, who: identity.Caller, what: Attributes, anchor: str) -> None:
         """Return if the host allows it in the anchor. Raises RefusalError: 403, 503."""
         question = (who.host_user, who.host_groups, anchor, what)
         is_allowed = self._verdicts.get(question)
@@ -205,7 +198,7 @@ class Reviews:
             raise denied(who, what)
 
     async def _review(self, token: str) -> str:
-        spec = {"token": token, "audiences": [AUDIENCE]}
+        spec = {"token": token, "audiences": [identity.AUDIENCE]}
         review = new_review("authentication", "TokenReview", spec=spec)
         try:
             async with asyncio.timeout(REVIEW_S):
@@ -216,14 +209,14 @@ class Reviews:
             text = "the API server of the cluster does not answer"
             raise RefusalError(503, text, counted="host-away") from error
         # Both are said: an answer may have a user and not vouch for it.
-        is_ours = AUDIENCE in (dig(status, "audiences") or ())
+        is_ours = identity.AUDIENCE in (dig(status, "audiences") or ())
         user = str(dig(status, "user", "username") or "")
         if dig(status, "authenticated") is not True or not is_ours:
             return ""
         return ":".join(service_account_of(user) or ())
 
 
-def denied(who: Caller, what: Attributes) -> RefusalError:
+def denied(who: identity.Caller, what: Attributes) -> RefusalError:
     """Return the 403 of an API server, with the names that the caller knows."""
     group = "" if what.group == DOMAIN else what.group  # namespaces, as clients name them
     resource = f"{what.resource}/{what.subresource}" if what.subresource else what.resource
@@ -239,7 +232,7 @@ def denied(who: Caller, what: Attributes) -> RefusalError:
     return RefusalError(403, text, details=details, counted="denied")
 
 
-def _review(who: Caller, what: Attributes, anchor: str) -> Object:
+def _review(who: identity.Caller, what: Attributes, anchor: str) -> Object:
     spec = {
         "user": who.host_user,
         "groups": list(who.host_groups),

@@ -17,15 +17,7 @@ from functools import partial
 from weakref import WeakValueDictionary
 
 from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
-from karmada_vc_agent.kube.flows import (
-    DECAY_S,
-    ENDPOINT_CONNECTIONS,
-    ENDPOINTS,
-    MOST_FILES,
-    RESERVED_FILES,
-    FairSlots,
-    LoopTime,
-)
+from karmada_vc_agent.kube import flows
 
 SHORT_REQUESTS, LONG_REQUESTS = 200, 800
 """Requests at once; long: watches, logs that are followed, upgrades."""
@@ -41,15 +33,15 @@ class Limits:
         self,
         most_short: int = SHORT_REQUESTS,
         most_long: int = LONG_REQUESTS,
-        files: int = MOST_FILES,
+        files: int = flows.MOST_FILES,
         are_several: Callable[[], bool] = lambda: True,
     ) -> None:
-        left = files - RESERVED_FILES - ENDPOINTS * ENDPOINT_CONNECTIONS
+        left = files - flows.RESERVED_FILES - flows.ENDPOINTS * flows.ENDPOINT_CONNECTIONS
         most = max(2, left // 2)  # a connection of the client, and one to the host, each
         short = min(most_short, most // 2)
         self._slots = {
-            False: FairSlots(short, are_several),
-            True: FairSlots(min(most_long, most - short), are_several),
+            False: flows.FairSlots(short, are_several),
+            True: flows.FairSlots(min(most_long, most - short), are_several),
         }
 
     @contextmanager
@@ -232,7 +224,7 @@ class FairScheduler:
     ) -> None:
         self._active = active
         self._clock = clock
-        self.time = LoopTime(share_of, clock=clock)
+        self.time = flows.LoopTime(share_of, clock=clock)
         self._last_slot: dict[str, float] = {}
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._is_granting = False
@@ -259,7 +251,7 @@ class FairScheduler:
 
         Others that still wait for one, and used less, are next anyway.
         """
-        since = self._clock() - DECAY_S
+        since = self._clock() - flows.DECAY_S
         return self.time.is_over(cluster) and any(
             not self.time.is_over(other) and self._last_slot.get(other, -math.inf) > since
             for other in self._active()
