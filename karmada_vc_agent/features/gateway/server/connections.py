@@ -29,16 +29,21 @@ _Next = h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]
 
 
 class MessageStream:
-    """Events of one connection. Raises h11.RemoteProtocolError; OSError where it broke."""
+    """Events of one connection. Raises h11.RemoteProtocolError; OSError where it broke.
+
+    plain: what is below TLS, where it may hold what is not sent yet.
+    """
 
     def __init__(
         self,
         role: type[h11.CLIENT] | type[h11.SERVER],
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
+        plain: asyncio.WriteTransport | None = None,
     ) -> None:
         self.reader = reader
         self.writer = writer
+        self.plain = plain or writer.transport
         self.state = h11.Connection(role, max_incomplete_event_size=HEAD_BYTES)
 
     async def next_event(self) -> _Next:
@@ -86,6 +91,11 @@ class MessageStream:
     def is_done(self) -> bool:
         """Whether both sides have ended their messages, so that others may follow."""
         return self.state.our_state is h11.DONE and self.state.their_state is h11.DONE
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether anything that was written is not sent yet."""
+        return any(x.get_write_buffer_size() for x in (self.writer.transport, self.plain))
 
     @property
     def has_more(self) -> bool:
@@ -399,18 +409,22 @@ class Listener:
         return bound
 
     async def stop(self, grace_s: float, end_long: Callable[[], None]) -> None:
-        """Let answers end, cut the rest and who is idle. end_long: ends watches in order."""
+        """Let answers end, cut the rest. end_long: ends watches in order.
+
+        An idle client that does not read would not close for 30 s, so it is not waited for.
+        """
         self._is_ending = True
         if self._server is not None:
             self._server.close()
         for transport, handshake in self._handshakes.items():
             handshake.cancel()
             transport.abort()
+        idle = [stream for stream in self._waiting if not stream.has_unsent]
         for stream in self._waiting:
             stream.close()
         end_long()
         tasks = set(self._connections.values())
-        if busy := [task for each, task in self._connections.items() if each not in self._waiting]:
+        if busy := [task for each, task in self._connections.items() if each not in idle]:
             await asyncio.wait(busy, timeout=grace_s)
         for stream, task in self._connections.items():
             stream.abort()
@@ -448,7 +462,7 @@ class Listener:
             self._handshakes.pop(transport, None)
         if secured is not None:
             writer = asyncio.StreamWriter(secured, protocol, reader, loop)
-            stream = MessageStream(h11.SERVER, reader, writer)
+            stream = MessageStream(h11.SERVER, reader, writer, transport)
             self._connections[stream] = loop.create_task(self._serve(stream))
 
     async def _serve(self, stream: MessageStream) -> None:

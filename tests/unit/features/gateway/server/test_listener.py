@@ -355,3 +355,34 @@ async def test_the_end_waits_for_no_idle_client(server: Server) -> None:
         async with asyncio.timeout(20):
             await server.listener.stop(60.0, lambda: None)
     assert server.listener.count() == 0
+
+
+async def test_the_end_lets_an_answer_be_read_by_a_slow_client(server: Server) -> None:
+    assert server.listener._server is not None
+    server.listener._server.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    body = b"x" * 80_000
+    head = POST + b"Content-Length: %d\r\n\r\n" % len(body)
+
+    def request() -> ssl.SSLSocket:
+        plain = socket.socket()
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        plain.connect(("127.0.0.1", server.port))
+        client = server.trust.wrap_socket(plain, server_hostname="127.0.0.1")
+        client.sendall(head + body)
+        return client
+
+    def read(client: ssl.SSLSocket) -> bytes:
+        got = b""
+        with suppress(OSError), client:
+            while more := client.recv(4096):
+                got += more
+        return got
+
+    client = await asyncio.to_thread(request)
+    await _until(lambda: bool(server.seen and server.listener._waiting))
+    assert any(each.has_unsent for each in server.listener._waiting)
+    end = asyncio.create_task(server.listener.stop(60.0, lambda: None))
+    await asyncio.sleep(0)
+    assert (await asyncio.to_thread(read, client)).endswith(b"\r\n\r\n" + body)
+    await end
+    assert server.listener.count() == 0
