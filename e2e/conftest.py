@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from e2e.escapes.table import ATTEMPTS, BY_PROFILE
-from e2e.lab import quarantine, wait
+from e2e.lab import quarantine, tiers, wait
 from e2e.lab.api import Api
 from e2e.lab.cleanup import clean_up, wait_until_deleted
 from e2e.lab.interpret import Interpreter, cached_program
@@ -68,6 +68,10 @@ def pytest_configure() -> None:
     quarantine.check(quarantine.QUARANTINED)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    tiers.mark(item)
 
 
 @pytest.hookimpl(trylast=True)

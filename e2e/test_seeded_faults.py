@@ -32,9 +32,11 @@ FINE = 0
 NIGHTLY = (
     *("policy_misspells_the_template", "policy_names_a_wrong_cluster", "placed_on_another_cluster"),
     *("two_policies_claim_one_template", "misspelt_cluster", "misspelt_template"),
+    *("suspended_work", "closed_window", "paused", "held_namespace", "overlapping_groups"),
+    *("full_node", "cordoned_node", "image_that_never_starts"),
 )
-"""Read of objects that users wrote, as `no_policy_matches` is; tests/unit/diagnosis/test_explain.py
-has them all."""
+"""Read of objects alone, as `no_policy_matches`, `tainted_cluster`, `pods_that_fit_nowhere` and
+`container_that_crashes` are; tests/unit/diagnosis/test_explain.py has them all."""
 
 
 def names(command: str) -> list[str]:

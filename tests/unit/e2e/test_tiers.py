@@ -1,13 +1,38 @@
-"""The smoke tier stays small: what is added to it takes the place of something."""
+"""What is run only nightly exists, and so does what holds the same, which is always run."""
 
-import re
+import os
+import subprocess
+import sys
 from pathlib import Path
 
-E2E = Path(__file__).parents[3] / "e2e"
-SMOKE = re.compile(r"^@pytest\.mark\.smoke\n(?:@.*\n)*def (test_\w+)", re.MULTILINE)
+from e2e.lab.tiers import HELD_BY
+
+ROOT = Path(__file__).parents[3]
+NIGHTLY = {f"{file}::{name}" for file, table in HELD_BY.items() for name in table}
+HOLDERS = {
+    name if "::" in name else f"{file}::{name}"
+    for file, table in HELD_BY.items()
+    for name in table.values()
+}
 
 
-def test_smoke_tier_has_few_stories() -> None:
-    paths = E2E.glob("test_*.py")
-    stories = [story for path in paths for story in SMOKE.findall(path.read_text("utf-8"))]
-    assert 40 <= len(stories) <= 55
+def collected() -> set[str]:
+    """Return the ids in the files of the table, with and without their rows."""
+    files = sorted({f"e2e/{name.partition('::')[0]}" for name in NIGHTLY | HOLDERS})
+    words = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:randomly", *files]
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    done = subprocess.run(  # noqa: S603 - our own words
+        words, cwd=ROOT, env=plain, capture_output=True, text=True, check=True
+    )
+    ids = {line.removeprefix("e2e/") for line in done.stdout.splitlines() if "::" in line}
+    return ids | {each.partition("[")[0] for each in ids}
+
+
+def test_nightly_stories_and_what_holds_the_same_exist() -> None:
+    assert not (NIGHTLY | HOLDERS) - collected()
+
+
+def test_what_holds_the_same_is_not_nightly() -> None:
+    whole = {name for name in NIGHTLY if "[" not in name}
+    assert not HOLDERS & NIGHTLY
+    assert not {name.partition("[")[0] for name in HOLDERS} & whole
