@@ -6,7 +6,7 @@ import pytest
 
 from e2e.escapes.attempt import Attempt, Scene
 from e2e.escapes.scene import served
-from e2e.escapes.table import ATTEMPTS, BY_PROFILE
+from e2e.escapes.table import attempts_in
 from e2e.lab.lab import Lab
 
 
@@ -16,7 +16,7 @@ def scene(shared_lab: Lab) -> Iterator[Scene]:
         yield scene
 
 
-@pytest.mark.parametrize("attempt", [*ATTEMPTS, *BY_PROFILE], ids=lambda attempt: attempt.title)
+@pytest.mark.parametrize("attempt", attempts_in("Shared"))
 def test_attempted_escape(
     scene: Scene, attempt: Attempt, record_property: Callable[[str, object], None]
 ) -> None:

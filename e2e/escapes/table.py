@@ -1,5 +1,8 @@
 """All attempted escapes, in the order in which docs/isolation.md has them."""
 
+import pytest
+from _pytest.mark import ParameterSet
+
 from e2e.escapes import by_gateway, by_hand, by_profile, by_work, on_host, on_namespaces
 
 ATTEMPTS = (
@@ -9,4 +12,14 @@ ATTEMPTS = (
     *by_gateway.ATTEMPTS,
 )
 """They end alike in both profiles."""
+PROFILES = ("Shared", "Strict")
 BY_PROFILE = (*by_profile.ATTEMPTS, *by_hand.ATTEMPTS)
+
+
+def attempts_in(profile: str) -> list[ParameterSet]:
+    """Return the rows of a profile; those that end alike are always run in one, nightly in both."""
+    other = [row for number, row in enumerate(ATTEMPTS) if PROFILES[number % 2] != profile]
+    return [
+        pytest.param(row, id=row.title, marks=pytest.mark.nightly if row in other else ())
+        for row in (*ATTEMPTS, *BY_PROFILE)
+    ]
