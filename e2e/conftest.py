@@ -41,6 +41,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             help=f"kubeconfig of the {name} [env {variable}]",
         )
     group.addoption(
+        "--half", type=int, choices=(0, 1), help="run this half of the stories [default: all]"
+    )
+    group.addoption(
         "--more-follow",
         action="store_true",
         help="do not wait at the end until all is deleted: other stories run meanwhile",
@@ -75,7 +78,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    half = config.getoption("--half")
+    if half is not None:
+        others = [item for item in items if not tiers.is_in_half(item.nodeid, half)]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if tiers.is_in_half(item.nodeid, half)]
     items.sort(key=lambda item: _LONGEST.isdisjoint(item.path.parts))
     for item in items:
         if Path(__file__).parent in item.path.parents:

@@ -1,5 +1,6 @@
 """Which stories, and which rows of their tables, are run always, and which only nightly."""
 
+import zlib
 from collections.abc import Collection, Iterable
 
 import pytest
@@ -173,6 +174,11 @@ def mark(item: pytest.Item) -> None:
     file, _, name = item.nodeid.removeprefix("e2e/").partition("::")
     if {name, name.partition("[")[0]} & HELD_BY.get(file, {}).keys():
         item.add_marker(pytest.mark.nightly)
+
+
+def is_in_half(nodeid: str, half: int) -> bool:
+    """Return whether a story is of a half, 0 or 1: each is of one, on every machine."""
+    return zlib.crc32(nodeid.encode()) % 2 == half
 
 
 def rows(table: Iterable[str], nightly: Collection[str]) -> list[ParameterSet]:

@@ -3,9 +3,10 @@
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
-from e2e.lab.tiers import HELD_BY
+from e2e.lab.tiers import HELD_BY, is_in_half
 
 ROOT = Path(__file__).parents[3]
 NIGHTLY = {f"{file}::{name}" for file, table in HELD_BY.items() for name in table}
@@ -16,6 +17,7 @@ HOLDERS = {
 }
 
 
+@cache
 def collected() -> set[str]:
     """Return the ids in the files of the table, with and without their rows."""
     files = sorted({f"e2e/{name.partition('::')[0]}" for name in NIGHTLY | HOLDERS})
@@ -36,3 +38,10 @@ def test_what_holds_the_same_is_not_nightly() -> None:
     whole = {name for name in NIGHTLY if "[" not in name}
     assert not HOLDERS & NIGHTLY
     assert not {name.partition("[")[0] for name in HOLDERS} & whole
+
+
+def test_each_story_is_of_one_half_and_the_halves_are_alike() -> None:
+    halves = [{name for name in collected() if is_in_half(name, half)} for half in (0, 1)]
+    assert halves[0] | halves[1] == collected()
+    assert not halves[0] & halves[1]
+    assert 0.6 < len(halves[0]) / len(halves[1]) < 1.6
