@@ -81,9 +81,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     half = config.getoption("--half")
     if half is not None:
-        others = [item for item in items if not tiers.is_in_half(item.nodeid, half)]
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if tiers.is_in_half(item.nodeid, half)]
+        halves: tuple[list[pytest.Item], list[pytest.Item]] = ([], [])
+        for item in items:
+            halves[tiers.half_of(item.nodeid)].append(item)
+        config.hook.pytest_deselected(items=halves[1 - half])
+        items[:] = halves[half]
     items.sort(key=lambda item: _LONGEST.isdisjoint(item.path.parts))
     for item in items:
         if Path(__file__).parent in item.path.parents:

@@ -45,10 +45,7 @@ def run(command: str, host: Api) -> str:
 
 @pytest.mark.parametrize(
     "ways",
-    [
-        pytest.param(("join", "helm", "join"), marks=pytest.mark.nightly),  # the next has its moves
-        *[("helm", "join", "helm"), ("kustomize", "join", "kustomize")],
-    ],
+    [("join", "helm", "join"), ("helm", "join", "helm"), ("kustomize", "join", "kustomize")],
     ids="-".join,
 )
 def test_each_way_follows_another_and_loses_nothing(tmp_path: Path, ways: tuple[str, ...]) -> None:

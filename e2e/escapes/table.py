@@ -18,8 +18,9 @@ BY_PROFILE = (*by_profile.ATTEMPTS, *by_hand.ATTEMPTS)
 
 def attempts_in(profile: str) -> list[ParameterSet]:
     """Return the rows of a profile; those that end alike are always run in one, nightly in both."""
-    other = [row for number, row in enumerate(ATTEMPTS) if PROFILES[number % 2] != profile]
+    rows = [*ATTEMPTS, *BY_PROFILE]
+    nightly = range(1 - PROFILES.index(profile), len(ATTEMPTS), len(PROFILES))
     return [
-        pytest.param(row, id=row.title, marks=pytest.mark.nightly if row in other else ())
-        for row in (*ATTEMPTS, *BY_PROFILE)
+        pytest.param(row, id=row.title, marks=pytest.mark.nightly if number in nightly else ())
+        for number, row in enumerate(rows)
     ]

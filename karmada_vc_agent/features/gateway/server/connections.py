@@ -409,7 +409,7 @@ class Listener:
         return bound
 
     async def stop(self, grace_s: float, end_long: Callable[[], None]) -> None:
-        """Let answers end, cut the rest. end_long: ends watches in order.
+        """Accept nothing more; let answers end, cut the rest. end_long: ends watches in order.
 
         An idle client that does not read would not close for 30 s, so it is not waited for.
         """
