@@ -163,6 +163,8 @@ class WorkQueue(Generic[K]):
         self._waiting: defaultdict[Hashable, dict[K, None]] = defaultdict(dict)
         self._changed: dict[K, set[Hashable]] = {}
         self._due: dict[K, asyncio.TimerHandle] = {}
+        self.reasons: dict[K, object] = {}
+        """The last reason of keys that wait for such a one alone; others are processed in full."""
         self._may_take = asyncio.Event()
         self._closed = False
         self.instrument = ControllerInstrument()
@@ -196,7 +198,7 @@ class WorkQueue(Generic[K]):
     def _set_priority(self, key: K) -> None:
         """Count a key among the backlog if it is new here, no longer if a change enqueues it."""
         if flows.is_low_priority():
-            if not (self._is_pending(key) or key in self._due or key in self._dependencies):
+            if not (self._is_pending(key) or self._is_waiting(key)):
                 self._low.add(key)
         elif self.is_low(key):
             self._low.discard(key)
@@ -219,8 +221,11 @@ class WorkQueue(Generic[K]):
         self.instrument.added()
         self._may_take.set()
 
-    def add_after(self, key: K, delay_s: float) -> None:
+    def add_after(self, key: K, delay_s: float, reason: object = None) -> None:
         """Enqueue a key after a delay; of several delays of one key the shortest counts."""
+        is_due = self._is_pending(key) or self._is_waiting(key) or key in self._failures
+        if self.reasons.pop(key, None) is not None or not is_due:
+            self.reasons |= {key: reason} if reason is not None else {}
         self._set_priority(key)
         self._enqueue_after(key, delay_s)
 
@@ -324,6 +329,9 @@ class WorkQueue(Generic[K]):
 
     def _is_pending(self, key: K) -> bool:
         return key in self._queued or key in self._working
+
+    def _is_waiting(self, key: K) -> bool:
+        return key in self._due or key in self._dependencies
 
     def _retries_of(self, key: K) -> TokenBucket:
         return self._retries.setdefault(self.group_of(key), self._new_retries())
@@ -454,16 +462,20 @@ Subscribe = Callable[[Callable[..., None]], object]
 
 @dataclass(frozen=True, slots=True)
 class Enqueues(Generic[K]):
-    """keys: maps a change to the keys to enqueue. after_s: delay, to let changes settle."""
+    """keys: maps a change to the keys to enqueue. after_s: delay, to let changes settle.
+
+    is_reason: the last part of a change is what keys are enqueued for, see WorkQueue.reasons.
+    """
 
     subscribe: Subscribe
     keys: Callable[..., Iterable[K]]
     after_s: float = 0.0
+    is_reason: bool = False
 
     def connect(self, queue: WorkQueue[K]) -> None:
         def changed(*change: object) -> None:
             for key in self.keys(*change):
-                queue.add_after(key, self.after_s)
+                queue.add_after(key, self.after_s, change[-1] if self.is_reason else None)
 
         self.subscribe(changed)
 

@@ -200,6 +200,8 @@ class Signals:
     """virtual cluster, old and new of a Work"""
     work_due: Signal[[WorkKey]] = field(default_factory=Signal)
     """a Work that changed, or an object of it, other than by its own sync"""
+    work_status: Signal[[WorkKey, Object]] = field(default_factory=Signal)
+    """a Work, and an object of it on the host, of which the status alone changed"""
     work_affected: Signal[[str]] = field(default_factory=Signal)
     """`<execution namespace>/<name>` of a Work that shares something which another one changed"""
     meaning: Signal[[Concerns]] = field(default_factory=Signal)
@@ -417,7 +419,7 @@ class Common:
         self.registrations = Registrations(
             self.state, self.stores.clusters, vcs, set(self.reregister)
         )
-        self.held_changes = HeldChanges(self.signals.work_due.emit)
+        self.held_changes = HeldChanges(self.signals.work_due.emit, self.signals.work_status.emit)
         self.discoveries = _Discoveries(
             hub=Discovery(clients.hub, self.clock.monotonic, UNKNOWN_ON_HUB_FOR_S),
             host=Discovery(clients.host_urgent, self.clock.monotonic),

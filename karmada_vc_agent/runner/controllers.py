@@ -15,6 +15,7 @@ from karmada_vc_agent.kube.controller import (
     Enqueues,
     Requeue,
     Retries,
+    first_of,
     itself,
     same,
 )
@@ -205,6 +206,7 @@ def execution(parts: Parts) -> ControllerSpec[WorkKey]:
         events=works.events,
         held_changes=common.held_changes,
         scopes=common.scopes,
+        changed_objects=works.queue.reasons,
         measure=common.metrics.work_synced,
         bounds=works.bounds,
         memory=works.memory,
@@ -218,6 +220,7 @@ def execution(parts: Parts) -> ControllerSpec[WorkKey]:
         switch=EXECUTION,
         sources=(
             Enqueues(signals.work_due.subscribe, itself),
+            Enqueues(signals.work_status.subscribe, first_of, is_reason=True),
             Enqueues(signals.work_affected.subscribe, affected.by_id),
             Enqueues(stores.clusters.store.add_handler, affected.by_cluster),
             Enqueues(signals.work.subscribe, affected.by_work),

@@ -319,7 +319,7 @@ class WorkParts:
             old, new = (self._at_home(each, _cluster_of_work) for each in (old, new))
             for key in works_of_change(old, new):
                 if self.watches.works.get(*key) or self.finalizer.taken(key):
-                    self._common.held_changes.changed(key, new)
+                    self._common.held_changes.changed(key, new, old)
 
     def _at_home(self, obj: Object | None, named: Callable[[Object], str]) -> Object | None:
         """Return an object that is where the virtual cluster that it names may have it."""

@@ -199,20 +199,25 @@ class ExecutionController:
     memory: WorkMemory
     bounds: WorkBounds
     large_slots: FairSlots
+    changed_objects: dict[WorkKey, object]
+    """Host objects of which the status alone changed, and nothing else of their Works."""
     measure: Callable[[str, float], None]
     """Called after each sync with success or error, and its seconds."""
 
     async def reconcile(self, key: WorkKey) -> Requeue | None:
         """Align host and status with one Work; return what it waits for if it is refused."""
         cluster, name = key
-        vc = self.virtual_clusters.get(cluster)
+        vc, changed = self.virtual_clusters.get(cluster), self.changed_objects.pop(key, None)
         work = self.works.get(cluster, name) or self.finalizer.taken(key)
         if vc is None or work is None or not self._is_served(cluster):
             self._forget(key)
             return None
         self.held_changes.begin(key)
         try:
-            return await self._reconcile(key, vc, self.statuses.with_reported_status(work))
+            reported = self.statuses.with_reported_status(work)
+            if isinstance(changed, dict) and await self._reflect_alone(vc, reported, changed):
+                return None
+            return await self._reconcile(key, vc, reported)
         except (KubeError, RetryError):
             raise
         except Exception as error:
@@ -248,6 +253,28 @@ class ExecutionController:
         else:
             raise NotReadyError(f"cluster({vc.name}) not ready", [vc.name])
         return None
+
+    async def _reflect_alone(self, vc: VirtualCluster, work: Object, live: Object) -> bool:
+        """Report the status of the one object of an applied Work; return whether that is all."""
+        applied = works.applied_of(work.get("status"))
+        is_as_synced = (
+            not self.memory.is_new(work)
+            and applied is not None
+            and applied["status"] == "True"
+            and not works.is_trimmed(work)
+            and held_bytes(live) <= SMALL_BYTES
+            and self.clusters.is_ready(vc.name)
+            and not (_is_suspended(vc, work) or self.finalizer.is_due(vc.name, work))
+        )
+        items = _items(vc, work) if is_as_synced else []
+        if len(items) != 1 or not self.manifests.is_object_of(items[0], live):
+            return False
+        self.held_changes.saw(works.key_of_work(work), live)
+        entry, problem, _ = await self._reflect(work, items[0], live) or (None, "", None)
+        if entry is None or problem:
+            return False
+        self.statuses.report(work, [], [entry])
+        return True
 
     def _forget(self, key: WorkKey) -> None:
         self.memory.forget(key)

@@ -268,6 +268,12 @@ class Manifests:
         self.owned.note(cluster, key, f"{key.gvk.kind} {namespace}/{name} by {owners}")
         return (owned_elsewhere(owners),)
 
+    def is_object_of(self, item: WorkManifest, live: Object) -> bool:
+        """Return whether a namespaced object is that which a manifest created."""
+        key, claims = key_of(item.manifest), self.context_for(item.vc, item.work).claims
+        place = claims.get(VirtualNamespace(key.namespace))
+        return place is not None and key_of(live) == key._replace(namespace=place)
+
     async def cached(self, item: WorkManifest) -> Object | None:
         """Return the live object of a manifest if an informer has it; of bindings the manifest."""
         target = await self._locate(item)

@@ -337,8 +337,12 @@ class HeldChanges:
     and then enqueues its Work again unless the sync has seen it.
     """
 
-    def __init__(self, enqueue: Callable[[WorkKey], None]) -> None:
-        self._enqueue = enqueue
+    def __init__(
+        self,
+        enqueue: Callable[[WorkKey], None],
+        enqueue_status: Callable[[WorkKey, Object], None] = lambda _key, _obj: None,
+    ) -> None:
+        self._enqueue, self._enqueue_status = enqueue, enqueue_status
         self._held: dict[WorkKey, tuple[set[_Version], set[_Version]]] = {}
         self.writing: dict[WorkKey, Object] = {}
         """Statuses that are being written: a watch event with just that enqueues nothing."""
@@ -363,10 +367,15 @@ class HeldChanges:
         if not (is_ours and old and new and _fixed_metadata_of(old) == _fixed_metadata_of(new)):
             self.changed(key, new)
 
-    def changed(self, key: WorkKey, obj: Object | None) -> None:
-        """Enqueue a Work for a change (None = deletion); if it is being synced, at the end."""
+    def changed(self, key: WorkKey, obj: Object | None, old: Object | None = None) -> None:
+        """Enqueue a Work for a change (None = deletion); if it is being synced, at the end.
+
+        old: the host object before, if that is what changed; its status alone is synced by itself.
+        """
         if key in self._held and obj is not None:
             self._held[key][0].add(_version_of(obj))
+        elif old and obj and _fixed_of(old) == _fixed_of(obj):
+            self._enqueue_status(key, obj)
         else:
             self._enqueue(key)
 
@@ -378,6 +387,10 @@ class HeldChanges:
 
 def _fixed_metadata_of(work: Object) -> Object:
     return {key: value for key, value in work["metadata"].items() if key not in _OF_EACH_WRITE}
+
+
+def _fixed_of(obj: Object) -> Object:
+    return {**obj, "metadata": _fixed_metadata_of(obj), "status": None}
 
 
 def _version_of(obj: Object) -> _Version:

@@ -156,6 +156,7 @@ class World:
         self.status_due: list[str] = []
         signals, affected = self.parts.common.signals, self.parts.works.affected
         signals.work_due.subscribe(self.enqueued.append)
+        signals.work_status.subscribe(lambda key, _: self.enqueued.append(key))
         signals.work_affected.subscribe(lambda work: self.enqueued.extend(affected.by_id(work)))
         signals.status_due.subscribe(self.status_due.append)
         # Listed before anything is claimed, so that it is known that no binding gives our rights.

@@ -639,3 +639,29 @@ async def test_key_that_counts_as_of_another_group_while_it_waits_is_given_out_o
     queue.add("of a")
     async with asyncio.timeout(1.0):
         assert await take(queue) == "of a", "its group has lost a place for good"
+
+
+async def test_a_reason_counts_for_a_key_that_waits_for_nothing_else() -> None:
+    queue = new_queue()
+    queue.add_after("a", 0.0, "first")
+    queue.add_after("a", 0.0, "last")
+    assert queue.reasons == {"a": "last"}
+    queue.add("a")
+    queue.add_after("a", 0.0, "later")
+    assert not queue.reasons
+    assert await work_off(queue) == ["a"]
+
+
+async def test_a_reason_does_not_count_for_a_key_that_is_processed_due_or_failed() -> None:
+    queue = new_queue()
+    queue.add("a")
+    key = await take(queue)
+    queue.add_after(key, 0.0, "while it is processed")
+    queue.done(key)
+    queue.add_after("b", 5.0)
+    queue.add_after("b", 0.0, "while it is due")
+    queue.add_rate_limited("c")
+    queue.add_after("c", 0.0, "while it backs off")
+    queue.wait_for("d", ["host"])
+    queue.add_after("d", 0.0, "while it waits for the host")
+    assert not queue.reasons

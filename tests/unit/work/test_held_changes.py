@@ -1,5 +1,7 @@
 """A sync needs no other for what it wrote itself, however early the watch tells of it."""
 
+import pytest
+
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.work.work_watches import HeldChanges
 from karmada_vc_agent.work.works import WorkKey
@@ -41,6 +43,32 @@ def test_change_that_the_sync_did_not_see_is_enqueued_when_it_ends() -> None:
     assert enqueued == []
     held.end(KEY)
     assert enqueued == [KEY]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_status"),
+    [
+        (version(1), {**version(2), "status": {"a": 1}}, True),
+        ({**version(1), "status": {"a": 1}}, version(2), True),
+        (version(1), {**version(2), "spec": {}}, False),
+        (version(1), {**version(2), "status": {}, "data": {}}, False),
+        (version(1), version(2, uid="u2"), False),
+        (None, version(1), False),
+        (version(1), None, False),
+    ],
+)
+def test_change_of_a_status_alone_is_enqueued_with_its_object(
+    old: Object | None, new: Object | None, *, is_status: bool
+) -> None:
+    due: list[WorkKey] = []
+    statuses: list[tuple[WorkKey, Object]] = []
+    held = HeldChanges(due.append, lambda *change: statuses.append(change))
+    held.changed(KEY, new, old)
+    assert (due, statuses) == (([], [(KEY, new)]) if is_status else ([KEY], []))
+    held.begin(KEY)
+    held.changed(KEY, new or version(3), old)
+    held.end(KEY)
+    assert due[-1:] == [KEY], "what a sync missed is synced in full"
 
 
 def test_deletion_of_what_was_seen_is_enqueued() -> None:
