@@ -267,7 +267,7 @@ class ExecutionController:
             and not (_is_suspended(vc, work) or self.finalizer.is_due(vc.name, work))
         )
         items = _items(vc, work) if is_as_synced else []
-        if len(items) != 1 or not self.manifests.is_object_of(items[0], live):
+        if len(items) != 1 or not self.manifests.is_settled(items[0], live):
             return False
         self.held_changes.saw(works.key_of_work(work), live)
         entry, problem, _ = await self._reflect(work, items[0], live) or (None, "", None)

@@ -342,6 +342,12 @@ class HostObjects(LiveObjects):
         fresh = partial(self.fresh, resource, key.namespace, key.name)
         return await retry_on_conflict(live, write, fresh)
 
+    def is_settled(self, live: Object) -> bool:
+        """Return whether the last sync of an object left nothing to be decided at the next one."""
+        memory = self._memory.get(cluster_of(live))
+        written = memory.get(key_of(live)) if memory is not None else None
+        return written is not None and written[1] == uid_of(live)
+
     def wrote(self, desired: Object) -> bool:
         """Return whether this process wrote just this, or read it as it is, at its last sync."""
         written = self._memory[cluster_of(desired)].get(key_of(desired))

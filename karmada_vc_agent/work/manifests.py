@@ -268,11 +268,12 @@ class Manifests:
         self.owned.note(cluster, key, f"{key.gvk.kind} {namespace}/{name} by {owners}")
         return (owned_elsewhere(owners),)
 
-    def is_object_of(self, item: WorkManifest, live: Object) -> bool:
-        """Return whether a namespaced object is that which a manifest created."""
+    def is_settled(self, item: WorkManifest, live: Object) -> bool:
+        """Return whether a namespaced object is that of a manifest, and as it is to be."""
         key, claims = key_of(item.manifest), self.context_for(item.vc, item.work).claims
         place = claims.get(VirtualNamespace(key.namespace))
-        return place is not None and key_of(live) == key._replace(namespace=place)
+        is_its = place is not None and key_of(live) == key._replace(namespace=place)
+        return is_its and self.host_objects.is_settled(live)
 
     async def cached(self, item: WorkManifest) -> Object | None:
         """Return the live object of a manifest if an informer has it; of bindings the manifest."""

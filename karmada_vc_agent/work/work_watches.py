@@ -34,7 +34,12 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.translation.guards import shared_names
-from karmada_vc_agent.work.memory_bounds import NOT_MEASURED, WorkBounds, WorkCodec
+from karmada_vc_agent.work.memory_bounds import (
+    NOT_MEASURED,
+    ObjectIdentity,
+    WorkBounds,
+    WorkCodec,
+)
 from karmada_vc_agent.work.reporting import Dependency, kind_dependency
 from karmada_vc_agent.work.served_kinds import Concerns
 from karmada_vc_agent.work.works import (
@@ -374,7 +379,9 @@ class HeldChanges:
         """
         if key in self._held and obj is not None:
             self._held[key][0].add(_version_of(obj))
-        elif old and obj and _fixed_of(old) == _fixed_of(obj):
+        elif (
+            old and obj and not isinstance(obj, ObjectIdentity) and _fixed_of(old) == _fixed_of(obj)
+        ):
             self._enqueue_status(key, obj)
         else:
             self._enqueue(key)
