@@ -19,14 +19,7 @@ from msgspec.structs import replace
 
 from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.cluster.lease import NODE_VARIABLE
-from karmada_vc_agent.commands.shared import (
-    EXIT_FAILED,
-    EXIT_SETTINGS,
-    FilePath,
-    KarmadaFlags,
-    examples,
-    one_line_errors,
-)
+from karmada_vc_agent.commands import shared
 from karmada_vc_agent.config.checks import raise_first
 from karmada_vc_agent.config.decoding import VARIABLE_PREFIX, ConfigError, Setting, camel, flags_of
 from karmada_vc_agent.config.loading import load_config, reload, with_profile_defaults
@@ -131,15 +124,15 @@ def _default(setting: Setting) -> str:
 
 
 @main.command(
-    cls=KarmadaFlags,
-    epilog=examples("run"),
+    cls=shared.KarmadaFlags,
+    epilog=shared.examples("run"),
     short_help="Run the agent.",
     context_settings={"auto_envvar_prefix": VARIABLE_PREFIX, **_CONTEXT},
 )
 @click.option(
     "--config",
     "config_path",
-    type=FilePath(),
+    type=shared.FilePath(),
     help="Settings file (kind AgentConfig); flags override it.",
 )
 @click.option(
@@ -162,7 +155,7 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is a follower
     read = partial(read_settings, config_path, flags, _variables())
     digest = digest_of(config_path) if config_path is not None else b""
-    with one_line_errors():
+    with shared.one_line_errors():
         given = read()
         if unknown := set(reregister) - {vc.name for vc in given.virtual_clusters}:
             problem = f'"{min(unknown)}" is not a virtual cluster of the settings'
@@ -239,10 +232,10 @@ def _exit_code(error: BaseException) -> int:
         error = error.exceptions[0]
     if isinstance(error, LeadLostError):
         _log.error("Exiting: leader election lost", extra={"reason": str(error)})
-        return EXIT_FAILED
+        return shared.EXIT_FAILED
     if isinstance(error, ConfigError):
         click.echo(f"karmada-vc-agent: {error}", err=True)
-        return EXIT_SETTINGS
+        return shared.EXIT_SETTINGS
     raise error
 
 

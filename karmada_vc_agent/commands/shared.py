@@ -18,14 +18,8 @@ from karmada_vc_agent.config.checks import dns_label_problem
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import load_config
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.kube import errors
 from karmada_vc_agent.kube.controller import RetryError
-from karmada_vc_agent.kube.errors import (
-    ForbiddenError,
-    KubeError,
-    PageError,
-    UnauthorizedError,
-    UnreachableError,
-)
 from karmada_vc_agent.kube.kubeconfig import KubeconfigError
 from karmada_vc_agent.model import user_text
 
@@ -41,7 +35,7 @@ class CommandError(Exception):
 
 
 _SETTINGS_ERRORS = (ConfigError, KubeconfigError)
-_FAILURES = (CommandError, KubeError, RetryError, OSError)
+_FAILURES = (CommandError, errors.KubeError, RetryError, OSError)
 
 
 @contextmanager
@@ -58,13 +52,13 @@ def one_line_errors(failed: int = EXIT_FAILED) -> Iterator[None]:
 
 def error_text(error: Exception) -> str:
     """Return an error of a server or file as a line."""
-    if isinstance(error, UnreachableError):
+    if isinstance(error, errors.UnreachableError):
         return f"no answer from the {error}"
-    if isinstance(error, UnauthorizedError) and error.target:
+    if isinstance(error, errors.UnauthorizedError) and error.target:
         return f"{error.target}: {error}; renew the credential, or use another kubeconfig"
-    if isinstance(error, PageError) and error.target:
+    if isinstance(error, errors.PageError) and error.target:
         return f"{error.target} is not served now ({error.status}: {error}); try again later"
-    if isinstance(error, ForbiddenError) and error.need is not None:
+    if isinstance(error, errors.ForbiddenError) and error.need is not None:
         return f"{error.server}: forbidden: the account used needs rule {error.need}"
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"

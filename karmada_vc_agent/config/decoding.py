@@ -14,15 +14,8 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
+from karmada_vc_agent.model import user_text
 from karmada_vc_agent.model.quantity import Duration, Size, format_duration, of_whole
-from karmada_vc_agent.model.user_text import (
-    cut_words,
-    did_you_mean,
-    either,
-    one_line,
-    shown,
-    text_problem,
-)
 from karmada_vc_agent.model.virtual_cluster import Range
 
 _INITIALISMS = {"api": "API", "qps": "QPS", "cidrs": "CIDRs", "dns": "DNS", "url": "URL"}
@@ -174,7 +167,7 @@ class ConfigError(Exception):
 
     def __init__(self, source: str, path: str, problem: str) -> None:
         text = f"{path}: {problem}" if path else problem
-        super().__init__(one_line(f"{source}: {cut_words(text)}"))
+        super().__init__(user_text.one_line(f"{source}: {user_text.cut_words(text)}"))
         self.path = path
         self.problem = problem
 
@@ -258,17 +251,17 @@ def _fits(value: Any, kind: Any) -> bool:
 def _problem(message: str, value: Any, kind: Any) -> str:
     wrong = _WRONG_TYPE.fullmatch(message)
     if choices := choices_of(kind):
-        return f"is {shown(value)}, must be {either(choices)}"
+        return f"is {user_text.shown(value)}, must be {user_text.either(choices)}"
     return _wrong_type(wrong[1], value) if wrong else message
 
 
 def _wrong_type(expected: str, value: Any) -> str:
-    problem = f"is {shown(value)}, must be {_MUST_BE.get(expected, expected)}"
-    return text_problem(value) or problem if expected == "str" else problem
+    problem = f"is {user_text.shown(value)}, must be {_MUST_BE.get(expected, expected)}"
+    return user_text.text_problem(value) or problem if expected == "str" else problem
 
 
 def _meant(field: str, kind: Any) -> str:
     keys = [setting.key for setting in settings_of(kind)] if struct_of(kind) else []
     if "matchLabels" in keys and "match" not in field:
         return f"; write labels as nodeSelector: {{matchLabels: {{{field}: ...}}}}"
-    return did_you_mean(field, keys)
+    return user_text.did_you_mean(field, keys)

@@ -12,14 +12,7 @@ from typing import Any
 import yaml
 
 from karmada_vc_agent.config.decoding import ConfigError
-from karmada_vc_agent.model.user_text import (
-    LOADER,
-    YamlError,
-    one_line,
-    read_small,
-    refuse_repeated_keys,
-    yaml_problem,
-)
+from karmada_vc_agent.model import user_text
 
 _STEP = re.compile(r'\.?([^.\[\]]+)|\["?([^\]"]*)"?\]')
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -99,7 +92,7 @@ def _files(name: str) -> list[str]:
 
 def _read(name: str) -> list[Document]:
     try:
-        content = sys.stdin.buffer.read() if name == STDIN else read_small(Path(name))
+        content = sys.stdin.buffer.read() if name == STDIN else user_text.read_small(Path(name))
     except OSError as error:
         raise ConfigError(name, "", error.strerror or str(error)) from error
     return _parsed(name, content)
@@ -119,32 +112,34 @@ def kustomized(directory: str, timeout_s: float = 60.0) -> list[Document]:
         problem = f"kubectl did not end within {timeout_s:g} s; is a remote base out of reach?"
         raise ConfigError(source, "", problem) from error
     if done.returncode:
-        raise ConfigError(source, "", one_line(done.stderr.decode(errors="replace")))
+        raise ConfigError(source, "", user_text.one_line(done.stderr.decode(errors="replace")))
     return _parsed(source, done.stdout)
 
 
 def _parsed(source: str, content: bytes) -> list[Document]:
     documents: list[Document] = []
     try:
-        loader = LOADER(content)
+        loader = user_text.LOADER(content)
         try:
             while loader.check_node():
                 node = loader.get_node()
-                refuse_repeated_keys(node)
+                user_text.refuse_repeated_keys(node)
                 if _expanded(node, {}) > _MOST_NODES:
-                    raise YamlError(f"line 1: its aliases make more than {_MOST_NODES} values")
+                    raise user_text.YamlError(
+                        f"line 1: its aliases make more than {_MOST_NODES} values"
+                    )
                 content_of = loader.construct_document(node)
                 documents += [] if content_of is None else [Document(source, node, content_of)]
         finally:
             loader.dispose()
-    except YamlError as error:
+    except user_text.YamlError as error:
         line, _, problem = str(error).removeprefix("line ").partition(": ")
         raise ConfigError(f"{source}:{line}", "", problem) from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         lines = content[: getattr(error, "position", 0)].count(b"\n") + 1
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         where = f"{source}:{mark.line + 1 if mark else lines}"
-        raise ConfigError(where, "", f"not valid YAML: {yaml_problem(error)}") from error
+        raise ConfigError(where, "", f"not valid YAML: {user_text.yaml_problem(error)}") from error
     return documents
 
 

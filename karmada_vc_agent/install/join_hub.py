@@ -27,21 +27,9 @@ from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, agent_id, agent
 from karmada_vc_agent.cluster.rules.cluster_objects import served_by_another
 from karmada_vc_agent.commands.shared import CommandError, waiting
 from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.install import host_rights
 from karmada_vc_agent.install.apply_objects import MANAGER, Changes, apply_all
-from karmada_vc_agent.install.host_rights import (
-    NOT_DESCRIBED,
-    HostRights,
-    host_rights,
-    prune,
-    remove_object,
-)
-from karmada_vc_agent.kube.certificates import (
-    COMMON_NAME,
-    SIGNING_REQUESTS_PATH,
-    read_certificate,
-    request_refusal,
-    signing_request,
-)
+from karmada_vc_agent.kube import certificates
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import ServedApis
 from karmada_vc_agent.kube.errors import (
@@ -90,9 +78,9 @@ async def request_certificate(
     subject = x509.Name([x509.NameAttribute(kind, text) for kind, text in parts.items()])
     key, request = new_request(subject)
     name = f"{prefix}-{secrets.token_hex(3)[:5]}"
-    csr = signing_request(name, request, lifetime_s)
+    csr = certificates.signing_request(name, request, lifetime_s)
     csr["metadata"]["labels"] = {vocabulary.SYSTEM_LABEL: "true"}
-    await hub.create(SIGNING_REQUESTS_PATH, csr)
+    await hub.create(certificates.SIGNING_REQUESTS_PATH, csr)
     if approves:
         await retry_on(ConflictError, _ATTEMPTS, lambda: _approve(hub, name))
     return user_entry(await _wait_signed(hub, name), key), name
@@ -117,19 +105,19 @@ def is_valid_for(kubeconfig: str, cluster: Object, common_name: str) -> bool:
     try:
         content: Any = yaml.safe_load(kubeconfig)
         data = dig(content, "users", 0, "user", "client-certificate-data")
-        certificate = read_certificate(base64.b64decode(data))
+        certificate = certificates.read_certificate(base64.b64decode(data))
     except (yaml.YAMLError, TypeError, ValueError):
         return False
     return (
         dig(content, "clusters", 0, "cluster") == cluster
-        and [text for oid, text in certificate.subject if oid == COMMON_NAME]
+        and [text for oid, text in certificate.subject if oid == certificates.COMMON_NAME]
         == [common_name.encode()]
         and certificate.remaining(datetime.now(UTC)) > RENEW_BELOW
     )
 
 
 async def _approve(hub: ApiClient, name: str) -> None:
-    path = f"{SIGNING_REQUESTS_PATH}/{name}"
+    path = f"{certificates.SIGNING_REQUESTS_PATH}/{name}"
     csr = await hub.get(path)
     conditions = dig(csr, "status", "conditions") or []
     if any(condition["type"] == "Approved" for condition in conditions):
@@ -150,8 +138,8 @@ async def _wait_signed(hub: ApiClient, name: str) -> bytes:
         async with waiting(f"the hub to sign CertificateSigningRequest {name}", SIGNING_S):
             while not (certificate := dig(csr, "status", "certificate")):
                 await asyncio.sleep(POLL_S)
-                csr = await hub.get(f"{SIGNING_REQUESTS_PATH}/{name}")
-                if reason := request_refusal(csr):
+                csr = await hub.get(f"{certificates.SIGNING_REQUESTS_PATH}/{name}")
+                if reason := certificates.request_refusal(csr):
                     raise CommandError(f"CertificateSigningRequest {name}: {reason}")
             return base64.b64decode(certificate)
     except TimeoutError:
@@ -318,8 +306,8 @@ class JoinPlan:
         self,
         served: ServedApis | None = None,
         installed: PolicyOwner | None = None,
-        described: Described = NOT_DESCRIBED,
-    ) -> HostRights:
+        described: Described = host_rights.NOT_DESCRIBED,
+    ) -> host_rights.HostRights:
         """Return what is to exist on the host, without the agent's kubeconfig for the hub."""
         config = self.config
         # Nodes in groups that the settings do not list have these labels.
@@ -334,7 +322,7 @@ class JoinPlan:
             affinity=affinity,
             is_elsewhere=self.is_elsewhere,
         )
-        return host_rights(
+        return host_rights.host_rights(
             install,
             config,
             self.access.clusters,
@@ -442,7 +430,7 @@ async def administrator_of(plan: JoinPlan, hub: Hub) -> AsyncIterator[ApiClient]
         try:
             yield client
         finally:
-            await client.delete(f"{SIGNING_REQUESTS_PATH}/{request}")
+            await client.delete(f"{certificates.SIGNING_REQUESTS_PATH}/{request}")
 
 
 async def agent_kubeconfig(plan: JoinPlan, hub: Hub, installed: str, changes: Changes) -> str:
@@ -506,10 +494,10 @@ async def grant_on_hub(hub: ApiClient, access: HubAccess, changes: Changes) -> N
         path = f"/api/v1/namespaces/{vocabulary.LEASE_NAMESPACE}/secrets"
         answer = await hub.get(path, {"labelSelector": f"{vocabulary.AGENT_LABEL}={access.agent}"})
         for name in (secret["metadata"]["name"] for secret in answer.get("items") or ()):
-            await remove_object(
+            await host_rights.remove_object(
                 hub, f"{path}/{name}", f"Secret {vocabulary.LEASE_NAMESPACE}/{name}", changes
             )
-    await prune(hub, access.agent, desired, changes)
+    await host_rights.prune(hub, access.agent, desired, changes)
 
 
 def with_host_of(role: Object, access: HubAccess) -> HubAccess:

@@ -17,17 +17,9 @@ from karmada_vc_agent.commands.shared import CommandError, one_line_errors, wait
 from karmada_vc_agent.config.checks import cluster_name_problem
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.feature_list import FEATURES
-from karmada_vc_agent.install import join_hub
+from karmada_vc_agent.install import host_rights, join_hub
 from karmada_vc_agent.install import leave_steps as steps
 from karmada_vc_agent.install.apply_objects import Changes, path_of
-from karmada_vc_agent.install.host_rights import (
-    BINDINGS,
-    prune,
-    rbac_objects,
-    remove_gateway,
-    remove_policies,
-    workload,
-)
 from karmada_vc_agent.install.join_hub import hub_role
 from karmada_vc_agent.install.leave_steps import HostCleaner, Leaving, Say
 from karmada_vc_agent.kube.client import ApiClient
@@ -76,7 +68,7 @@ async def check_last(
 async def purge(leaving: Leaving, hub: ApiClient | None, host: ApiClient | None, say: Say) -> None:
     """Remove an agent; what others have in its namespace stays, and that with it."""
     if hub is not None:
-        await prune(hub, leaving.agent, (), Changes(say))
+        await host_rights.prune(hub, leaving.agent, (), Changes(say))
     if host is not None:
         await _purge_host(leaving, host, say)
     if hub is None or host is None:
@@ -93,7 +85,9 @@ async def give_up_policies(host: ApiClient, leaving: Leaving, say: Say) -> None:
     with suppress(NotFoundError):
         await host.delete(f"/apis/{RBAC_API}/clusterrolebindings/vc-agent:{leaving.agent}")
         say(f"host: agent {leaving.agent} has no virtual cluster left: removing all its rights")
-    await remove_policies(host, await Discovery(host).refresh(), leaving.agent, Changes(say))
+    await host_rights.remove_policies(
+        host, await Discovery(host).refresh(), leaving.agent, Changes(say)
+    )
 
 
 async def report_agent(leaving: Leaving, hub: ApiClient, host: ApiClient, say: Say) -> None:
@@ -121,13 +115,13 @@ async def clusters_left(
 
 async def _purge_host(leaving: Leaving, host: ApiClient, say: Say) -> None:
     """Remove Pods, rights, policies and records, in this order: policies confine the rights."""
-    for obj in workload(leaving.agent, leaving.namespace):
+    for obj in host_rights.workload(leaving.agent, leaving.namespace):
         await steps.delete_present(host, path_of(obj), say)
     changes = Changes(say)
-    await remove_gateway(host, leaving.agent, leaving.namespace, changes)
-    await prune(host, leaving.agent, (), changes, claimed=True)
-    await remove_policies(host, await Discovery(host).refresh(), leaving.agent, changes)
-    if not await rbac_objects(host, "ClusterRole", AGENT_LABEL):
+    await host_rights.remove_gateway(host, leaving.agent, leaving.namespace, changes)
+    await host_rights.prune(host, leaving.agent, (), changes, claimed=True)
+    await host_rights.remove_policies(host, await Discovery(host).refresh(), leaving.agent, changes)
+    if not await host_rights.rbac_objects(host, "ClusterRole", AGENT_LABEL):
         await _delete_common_roles(host, say)
     await _unmark(host, leaving, say)
     await _delete_records(host, leaving, say)
@@ -142,7 +136,9 @@ async def _purge_host(leaving: Leaving, host: ApiClient, say: Say) -> None:
 
 
 async def _delete_common_roles(host: ApiClient, say: Say) -> None:
-    bindings = [each for kind in BINDINGS for each in await rbac_objects(host, kind)]
+    bindings = [
+        each for kind in host_rights.BINDINGS for each in await host_rights.rbac_objects(host, kind)
+    ]
     bound = {
         each["roleRef"]["name"]: each["metadata"]
         for each in bindings

@@ -32,15 +32,8 @@ from karmada_vc_agent.feature_list import FEATURES
 from karmada_vc_agent.install.apply_objects import Changes
 from karmada_vc_agent.install.host_rights import POLICIES_PATH, prune, revoke_tokens
 from karmada_vc_agent.install.join_hub import hub_role
+from karmada_vc_agent.kube import discovery
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.discovery import (
-    Discovery,
-    Resource,
-    is_absent,
-    is_allowed,
-    need_to_impersonate,
-    own_user_name,
-)
 from karmada_vc_agent.kube.errors import ApiError, ConflictError, NotFoundError, NotServedError
 from karmada_vc_agent.kube.flows import for_each, retry_on_conflict
 from karmada_vc_agent.kube.leader_election import LeaderElection
@@ -320,7 +313,7 @@ NAMESPACES_PATH = "/api/v1/namespaces"
 RELEASE_POLL_S = 0.2
 RELEASED_WITHIN_S = 20.0
 """A running agent that serves the virtual cluster does it in less than a second."""
-Listed = tuple[Resource, Object]
+Listed = tuple[discovery.Resource, Object]
 
 
 class HostCleaner:
@@ -341,7 +334,7 @@ class HostCleaner:
         self._say = say
         self._claims_user = leaving.claims_user
         self._agent_releases = agent_releases
-        self._discovery = Discovery(host)
+        self._discovery = discovery.Discovery(host)
 
     async def namespaces(self) -> dict[str, Object]:
         """Return the host namespaces that this agent claims for the virtual cluster, by name."""
@@ -395,11 +388,11 @@ class HostCleaner:
             self._say(f"host: {resource.gvk.kind} {name} is shared: released")
         await for_each(spaces.values(), partial(self.give_up, preserve=preserve))
 
-    async def delete(self, resource: Resource, listed: Object) -> None:
+    async def delete(self, resource: discovery.Resource, listed: Object) -> None:
         """Delete one object, also if it was recreated meanwhile from the same Work."""
         await self._change(resource, listed, listed, self._host.delete_same)
 
-    async def release(self, resource: Resource, listed: Object) -> None:
+    async def release(self, resource: discovery.Resource, listed: Object) -> None:
         """Remove marks and keep it. Raises KubeError; RetryError if it binds too strong a role."""
 
         async def bare(path: str, live: Object) -> None:
@@ -410,7 +403,7 @@ class HostCleaner:
 
     async def _change(
         self,
-        resource: Resource,
+        resource: discovery.Resource,
         listed: Object,
         live: Object | None,
         write: Callable[[str, Object], Awaitable[None]],
@@ -475,7 +468,7 @@ async def claimed(host: ApiClient, selector: str) -> list[tuple[Object, Claim]]:
 
 async def obstacle_in(host: ApiClient, namespace: str, cluster: str, text: str) -> str:
     """Return why a namespace is not to be deleted. text: takes kind and name of the first."""
-    served = await Discovery(host).refresh()
+    served = await discovery.Discovery(host).refresh()
     if not served.is_complete:
         return "not all kinds of the host can be listed now"
     try:
@@ -545,14 +538,14 @@ async def claims_user(host: ApiClient, agent: str) -> str:
     try:
         live = await host.find(path)
     except NotServedError:
-        if not await is_absent(host, path):
+        if not await discovery.is_absent(host, path):
             raise
         live = None  # a host without policies
     user = protected_user(live or {})
-    if not user or user == await own_user_name(host):
+    if not user or user == await discovery.own_user_name(host):
         return ""
-    need = need_to_impersonate(user)
-    if not await is_allowed(host, need):
+    need = discovery.need_to_impersonate(user)
+    if not await discovery.is_allowed(host, need):
         raise CommandError(
             f"host: ValidatingAdmissionPolicy {policy} lets only {user} release namespaces, and "
             f"{host.credentials.source} may not impersonate it; add this rule, or use another "

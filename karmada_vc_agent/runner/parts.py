@@ -19,15 +19,8 @@ from karmada_vc_agent.cluster.status import ReachableNodes
 from karmada_vc_agent.cluster.virtual_clusters import Scopes, VirtualClusters
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.settings import AgentConfig, Fields
+from karmada_vc_agent.kube import controller
 from karmada_vc_agent.kube.client import ApiClient
-from karmada_vc_agent.kube.controller import (
-    Controller,
-    ControllerSpec,
-    Enqueues,
-    Signal,
-    Subscribe,
-    itself,
-)
 from karmada_vc_agent.kube.errors import Need
 from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.kube.leader_election import LeaderElection
@@ -51,7 +44,7 @@ class Leases:
     def __init__(self, scopes: Scopes, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._tried_at: dict[str, float] = scopes.keep()
-        self.due: Signal[[str]] = Signal()
+        self.due: controller.Signal[[str]] = controller.Signal()
 
     def start(self, name: str) -> None:
         if name not in self._tried_at:
@@ -112,7 +105,7 @@ class Parts:
         self.credential = AgentCondition()
         self.lease_namespace = AgentCondition()
         self.orphaned = OrphanedObjects(common.scopes)
-        self.controllers: list[Controller[Any]] = []
+        self.controllers: list[controller.Controller[Any]] = []
         self.runs: dict[str, Runs] = {}
         self.keeps: dict[str, Runs] = {}
         self.ends: dict[str, Runs] = {}
@@ -127,7 +120,7 @@ class Parts:
         return self.common.virtual_clusters
 
 
-Trigger = tuple[Subscribe, Callable[..., Iterable[str]]]
+Trigger = tuple[controller.Subscribe, Callable[..., Iterable[str]]]
 """A signal, and a function from its change to names of virtual clusters."""
 
 
@@ -144,7 +137,7 @@ class ConditionSpec:
     triggers: Callable[[Parts], Iterable[Trigger]] = lambda _: ()
 
 
-Setup = Callable[[Parts], ControllerSpec[Any] | None]
+Setup = Callable[[Parts], controller.ControllerSpec[Any] | None]
 """Returns a controller; None = it is switched off."""
 
 
@@ -334,7 +327,7 @@ OF_CORE = (
     ConditionSpec(
         rules.GROUP_TRUSTED,
         _trusted,
-        lambda parts: ((parts.common.origins.changed.subscribe, itself),),
+        lambda parts: ((parts.common.origins.changed.subscribe, controller.itself),),
     ),
     ConditionSpec(
         NODE_OVERLAP,
@@ -356,7 +349,7 @@ OF_CORE = (
     ConditionSpec(
         OBJECTS_ORPHANED,
         objects_orphaned,
-        lambda parts: ((parts.orphaned.changed.subscribe, itself),),
+        lambda parts: ((parts.orphaned.changed.subscribe, controller.itself),),
     ),
 )
 OF_CLUSTER_STATUS: tuple[ConditionType, ...] = (
@@ -394,9 +387,9 @@ class Conditions:
             self._evaluated(spec.type, vc.name, before, condition)
         return conditions
 
-    def sources(self, after_s: float = 0.0) -> tuple[Enqueues[str], ...]:
+    def sources(self, after_s: float = 0.0) -> tuple[controller.Enqueues[str], ...]:
         triggers = (trigger for spec in self._shown for trigger in spec.triggers(self._parts))
-        return tuple(Enqueues(subscribe, keys, after_s) for subscribe, keys in triggers)
+        return tuple(controller.Enqueues(subscribe, keys, after_s) for subscribe, keys in triggers)
 
     def _evaluated(
         self, kind: ConditionType, cluster: str, before: Condition | None, condition: Condition

@@ -21,19 +21,10 @@ from cachetools import LRUCache
 from karmada_vc_agent.cluster.hub_clusters import digest
 from karmada_vc_agent.cluster.virtual_clusters import HeldError, Scopes
 from karmada_vc_agent.interpretation.interpreter import BUILT_IN, Interpreter
+from karmada_vc_agent.kube import errors
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import RetryError
 from karmada_vc_agent.kube.discovery import Resource
-from karmada_vc_agent.kube.errors import (
-    AlreadyExistsError,
-    ApiError,
-    ConflictError,
-    ForbiddenError,
-    InvalidError,
-    KubeError,
-    NotFoundError,
-    TooLargeError,
-)
 from karmada_vc_agent.kube.flows import retry_on_conflict
 from karmada_vc_agent.kube.store import Store, is_echo
 from karmada_vc_agent.kube.transport import ANSWER_BYTES
@@ -94,7 +85,7 @@ async def write_binding(
     await _judge(host, path, allow)
     try:
         return await write()
-    except NotFoundError as error:
+    except errors.NotFoundError as error:
         # kube-apiserver 1.34.4 says `rolebindings… "<name of the role>" not found`.
         name, missing = role["metadata"]["name"], error
         text = f'.{vocabulary.RBAC_GROUP} "{name}" not found'
@@ -102,7 +93,7 @@ async def write_binding(
             raise
     try:
         made = await host.create(collection, role, user)
-    except (ForbiddenError, InvalidError, NotFoundError):
+    except (errors.ForbiddenError, errors.InvalidError, errors.NotFoundError):
         raise missing from None
     try:
         await _judge(host, path, allow)
@@ -115,7 +106,7 @@ async def _judge(host: ApiClient, path: str, allow: Allow) -> None:
     """Deny a role that no Work could have created so: the server denies only what we may not."""
     try:
         role = await host.get(path)
-    except NotFoundError:
+    except errors.NotFoundError:
         return
     for rule in maps_at(role, "rules"):
         for excess in rbac_rules.excess(rule, allow):
@@ -163,9 +154,9 @@ async def remove_stand_in(host: ApiClient, path: str, live: Object, as_user: str
     """Delete a stand-in unless another writer changed it: the Work of the role may have it now."""
     try:
         await host.delete_same(path, live, as_user, is_unchanged=True)
-    except (ConflictError, NotFoundError):
+    except (errors.ConflictError, errors.NotFoundError):
         pass
-    except KubeError as error:
+    except errors.KubeError as error:
         _log.warning("Leaving an empty role for now", extra={"path": path, "reason": str(error)})
 
 
@@ -225,11 +216,13 @@ class LiveObjects:
         most = _most_bytes.get()
         try:
             live = await self.host.get(resource.path(namespace, name), most_bytes=most)
-        except NotFoundError:
+        except errors.NotFoundError:
             return None
         live["metadata"].pop("managedFields", None)
         if most < ANSWER_BYTES and bytes_of(live) > most:
-            raise TooLargeError(f"{resource.path(namespace, name)} holds more than {most} bytes")
+            raise errors.TooLargeError(
+                f"{resource.path(namespace, name)} holds more than {most} bytes"
+            )
         return live
 
     def observe(self, resource: Resource, answer: Object) -> None:
@@ -327,9 +320,9 @@ class HostObjects(LiveObjects):
             is_recreation = live is None and written is not None
             try:
                 answer = await sync(live)
-            except (AlreadyExistsError, ConflictError, HeldError):
+            except (errors.AlreadyExistsError, errors.ConflictError, HeldError):
                 raise
-            except ApiError as error:
+            except errors.ApiError as error:
                 if is_recreation:
                     raise RecreationError(str(error)) from error
                 raise

@@ -33,17 +33,10 @@ from karmada_vc_agent.cluster.hub_clusters import (
 )
 from karmada_vc_agent.cluster.registration import VirtualClusterSource
 from karmada_vc_agent.cluster.virtual_clusters import Claims, Scopes
+from karmada_vc_agent.kube import errors
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import NotReadyError, Requeue, RetryError, Signal
 from karmada_vc_agent.kube.discovery import Discovery, Resource
-from karmada_vc_agent.kube.errors import (
-    ConflictError,
-    ForbiddenError,
-    KubeError,
-    NotFoundError,
-    UnreachableError,
-    need_of,
-)
 from karmada_vc_agent.kube.flows import for_each
 from karmada_vc_agent.kube.store import doubt_of
 from karmada_vc_agent.model.objects import (
@@ -131,7 +124,7 @@ class WorkFinalizer:
         if not self.clusters.is_deleting(cluster):
             return ""
         # No one can add the right again in an execution namespace that is being deleted.
-        need = need_of("GET", works.work_path(execution_namespace(cluster)))
+        need = errors.need_of("GET", works.work_path(execution_namespace(cluster)))
         if not self._is_listed(cluster) and need in self.hub.denials.lasting():
             return _TOO_LATE
         is_barred = self._barred.get(cluster) == uid_of(self.clusters.ours(cluster))
@@ -184,9 +177,9 @@ class WorkFinalizer:
             return
         try:
             answer = await remove_finalizer(self.hub, work)
-        except NotFoundError:
+        except errors.NotFoundError:
             return
-        except ForbiddenError:
+        except errors.ForbiddenError:
             if self.clusters.is_deleting(vc.name):
                 self._barred[vc.name] = uid_of(self.clusters.ours(vc.name))
                 self.on_rights_lost(vc.name)
@@ -209,7 +202,7 @@ class WorkFinalizer:
             raise NotReadyError(f"cluster({vc.name}) not ready")
         try:
             failures = await self._remove_all(vc, work)
-        except UnreachableError:
+        except errors.UnreachableError:
             if self.clusters.is_ready(vc.name) or not self.clusters.is_deleting(vc.name):
                 raise
             _log.warning(
@@ -426,7 +419,7 @@ class Removal:
             if vc.needs_membership_label:
                 await unlabel_nodes(self.host, vc.name_on_host)
             await self.state.forget(name)
-        except KubeError:
+        except errors.KubeError:
             source.put(vc)  # the next step ends it
             raise
         return ""
@@ -460,12 +453,12 @@ class Removal:
             _log.info("Deleting the Cluster on the hub", extra={"virtual_cluster": name})
             try:
                 await self.hub.delete_same(f"{CLUSTERS_PATH}/{name}", cluster)
-            except ForbiddenError as error:
+            except errors.ForbiddenError as error:
                 return (
                     f"the agent may not delete Cluster {name} on the hub: run karmada-vc-agent "
                     f"join again, or delete the Cluster yourself ({error})"
                 )
-            except (NotFoundError, ConflictError):
+            except (errors.NotFoundError, errors.ConflictError):
                 pass  # the next step sees what became of it
         if left:
             return f"waiting for Works of Cluster {name} to be finalised ({len(left)} left)"
@@ -475,7 +468,7 @@ class Removal:
 async def preserve_work(hub: ApiClient, work: Object) -> None:
     """Mark a Work, so that what it created stays once it is deleted. Raises KubeError."""
     path = works.work_path(work["metadata"]["namespace"], work["metadata"]["name"])
-    with suppress(NotFoundError):
+    with suppress(errors.NotFoundError):
         await hub.merge_patch(path, {"spec": {"preserveResourcesOnDeletion": True}})
 
 

@@ -343,9 +343,7 @@ class HeldChanges:
     """
 
     def __init__(
-        self,
-        enqueue: Callable[[WorkKey], None],
-        enqueue_status: Callable[[WorkKey, Object], None] = lambda _key, _obj: None,
+        self, enqueue: Callable[[WorkKey], None], enqueue_status: Callable[[WorkKey, Object], None]
     ) -> None:
         self._enqueue, self._enqueue_status = enqueue, enqueue_status
         self._held: dict[WorkKey, tuple[set[_Version], set[_Version]]] = {}

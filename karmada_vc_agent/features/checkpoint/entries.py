@@ -33,14 +33,8 @@ import orjson
 from karmada_vc_agent.kube import errors
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.flows import MET_ANOTHER
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object, annotations_of, is_map_of_texts
-from karmada_vc_agent.model.vocabulary import (
-    AGENT_LABEL,
-    CHECKPOINT_SECRETS,
-    HUB_CONTACT_ANNOTATION,
-    OBSERVED_AT_ANNOTATION,
-    secret_names,
-)
 from karmada_vc_agent.work.works import applied_of, is_dispatched
 
 
@@ -162,7 +156,7 @@ _METADATA = (
     "finalizers",
     "ownerReferences",
 )
-_AGES = frozenset((OBSERVED_AT_ANNOTATION, HUB_CONTACT_ANNOTATION))
+_AGES = frozenset((vocabulary.OBSERVED_AT_ANNOTATION, vocabulary.HUB_CONTACT_ANNOTATION))
 _CONTENT = ("apiVersion", "kind", "spec", "target", "customizations", "webhooks")
 """Fields of Works, Clusters, customizations and webhook configurations that a client wrote."""
 
@@ -249,7 +243,7 @@ def part_of(name: str, parts: int) -> int:
 
 def place_of(cluster: str, part: int) -> int:
     """Return the number of the Secret of a part; the Cluster itself is beside part 0."""
-    return (zlib.crc32(cluster.encode()) + part) % CHECKPOINT_SECRETS
+    return (zlib.crc32(cluster.encode()) + part) % vocabulary.CHECKPOINT_SECRETS
 
 
 def parts_for(works: int, at_present: int = 1) -> int:
@@ -303,7 +297,7 @@ class CheckpointSecrets:
         self._host = host
         self._namespace = namespace
         self._agent = agent
-        self.names = secret_names(agent)
+        self.names = vocabulary.secret_names(agent)
         self._collection = f"/api/v1/namespaces/{namespace}/secrets"
         self._versions: dict[int, str] = {}
         self._entries: dict[int, dict[str, tuple[str, int]]] = {}
@@ -433,7 +427,7 @@ class CheckpointSecrets:
         version = self._versions.get(number)
         if version is None:
             filled = {key: text for key, text in data.items() if text is not None}
-            labels = {AGENT_LABEL: self._agent}
+            labels = {vocabulary.AGENT_LABEL: self._agent}
             metadata = {"name": self.names[number], "namespace": self._namespace, "labels": labels}
             secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": filled}
             answer = await self._host.create(self._collection, secret)

@@ -10,6 +10,7 @@ from karmada_vc_agent.features.checkpoint.entries import Reason
 from karmada_vc_agent.features.checkpoint.reader import usable_times
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import ApiError, InvalidError
+from karmada_vc_agent.model import vocabulary
 from tests.fakes.api_server import FakeApiServer
 from tests.unit.features.checkpoint.checkpoint_scene import SECRETS, LosingClient, Scene
 
@@ -82,7 +83,7 @@ async def test_work_without_space_is_written_once_there_is_space(
     host: FakeApiServer, client: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both lie in one Secret; once the neighbour's Works are gone, nothing of ours changes."""
-    monkeypatch.setattr(entries, "CHECKPOINT_SECRETS", 1)
+    monkeypatch.setattr(vocabulary, "CHECKPOINT_SECRETS", 1)
     monkeypatch.setattr(entries, "LARGEST_SECRET", 8000)
     monkeypatch.setattr(entries, "WORKS_A_PART", 256)
     scene = Scene(host, client, *NAMES)

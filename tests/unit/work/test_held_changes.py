@@ -15,7 +15,7 @@ def version(number: int, uid: str = "u1") -> Object:
 
 def new() -> tuple[HeldChanges, list[WorkKey]]:
     enqueued: list[WorkKey] = []
-    return HeldChanges(enqueued.append), enqueued
+    return HeldChanges(enqueued.append, lambda *_: None), enqueued
 
 
 def test_change_is_enqueued_at_once_while_nothing_is_synced() -> None:

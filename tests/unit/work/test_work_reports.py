@@ -20,7 +20,8 @@ from tests.fakes import objects
 
 def statuses_of(kept: KeepStatus = keep_all) -> WorkStatuses:
     client: Any = None  # nothing is read or written
-    held, times = HeldChanges(lambda _: None), (f"2026-05-01T10:0{n}:00Z" for n in range(9))
+    held = HeldChanges(lambda _: None, lambda *_: None)
+    times = (f"2026-05-01T10:0{n}:00Z" for n in range(9))
     return WorkStatuses(
         client,
         Works({}),

@@ -27,6 +27,7 @@ from karmada_vc_agent.features.gateway.request_metrics import (
     RequestRecord,
     audit_line,
 )
+from karmada_vc_agent.features.gateway.server import host_requests
 from karmada_vc_agent.features.gateway.server.access import (
     Authentication,
     until_refused,
@@ -42,13 +43,6 @@ from karmada_vc_agent.features.gateway.server.fairness import (
     Reservation,
     TimeSlice,
     held_bytes,
-)
-from karmada_vc_agent.features.gateway.server.host_requests import (
-    HostAnswer,
-    HostRequest,
-    HostRequests,
-    to_host,
-    tunnel,
 )
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.errors import KubeError, UnreachableError, error_from_answer
@@ -81,7 +75,7 @@ class Gateway:
     def __init__(
         self,
         state: HostState,
-        host: HostRequests,
+        host: host_requests.HostRequests,
         sealer: Callable[[], Sealer],
         limits: Limits,
         audit: Callable[[bytes], object] | None,
@@ -246,7 +240,7 @@ class Gateway:
                     is_opaque = forward.response.kind is ResponseKind.OPAQUE
                     if not exchange.head.is_upgrade or forward.as_gateway or not is_opaque:
                         raise RuntimeError("what is mapped must not become a tunnel")
-                    await tunnel(exchange, answer)
+                    await host_requests.tunnel(exchange, answer)
                     return
                 if answer.status != 404 or forward.otherwise is None:
                     if forward.sets_up and answer.status == _CREATED:
@@ -310,14 +304,14 @@ class Gateway:
 
     def _sent(
         self, exchange: Exchange, forward: Forward, who: Caller, query: str | None = None
-    ) -> AbstractAsyncContextManager[HostAnswer]:
+    ) -> AbstractAsyncContextManager[host_requests.HostAnswer]:
         head = exchange.head
         query = forward.query if query is None else query
-        request = HostRequest(
+        request = host_requests.HostRequest(
             head.cluster,
             forward.method,
             f"{forward.path}?{query}" if query else forward.path,
-            to_host(head, forward, who),
+            host_requests.to_host(head, forward, who),
             forward.body,
             is_long=forward.is_long,
             is_upgrade=head.is_upgrade,
@@ -327,7 +321,7 @@ class Gateway:
     async def _ask(self, cluster: str, path: str, obj: Any) -> Object:
         """Create an object by connections of its virtual cluster. Raises KubeError."""
         headers = [(b"accept", JSON.encode()), (b"content-type", JSON.encode())]
-        request = HostRequest(cluster, "POST", path, headers, orjson.dumps(obj))
+        request = host_requests.HostRequest(cluster, "POST", path, headers, orjson.dumps(obj))
         try:
             async with self._host.send(request) as answer:
                 content = await answer.read()

@@ -14,6 +14,7 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import RawCodec
 from karmada_vc_agent.kube.controller import NotReadyError
 from karmada_vc_agent.kube.errors import CutOffError, UnreachableError
+from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.vocabulary import OBSERVED_AT_ANNOTATION
 from karmada_vc_agent.work.works import new_store
@@ -115,7 +116,7 @@ async def test_many_large_works_fit(scene: Scene) -> None:
 async def test_parts_blocked_by_outdated_ones_are_written_then(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(entries, "CHECKPOINT_SECRETS", 1)
+    monkeypatch.setattr(vocabulary, "CHECKPOINT_SECRETS", 1)
     monkeypatch.setattr(entries, "LARGEST_SECRET", 60_000)
     for number in range(10):
         scene.work(f"work-{number}", text=_incompressible(4000))
@@ -306,7 +307,7 @@ async def test_works_that_are_listed_again_meanwhile_are_not_taken_for_deleted(
 async def test_a_large_neighbour_does_not_cost_a_small_one_its_works(
     host: FakeApiServer, client: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(entries, "CHECKPOINT_SECRETS", 1)
+    monkeypatch.setattr(vocabulary, "CHECKPOINT_SECRETS", 1)
     monkeypatch.setattr(entries, "LARGEST_SECRET", 5000)
     monkeypatch.setattr(entries, "WORKS_A_PART", 256)
     scene = Scene(host, client, "branch-a", "branch-b")
