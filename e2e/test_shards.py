@@ -193,9 +193,9 @@ def _letters(lab: Lab, count: int) -> list[str]:
 
 def _served(agent: Agent) -> set[str]:
     """Return what it served when it began to, and what was added."""
-    lines = re.findall(r"Serving \| virtual_clusters=(\S*)", agent.log())
+    lines = re.findall(r'Serving \| virtual_clusters="?([^"\n]*)', agent.log())
     more = re.findall(r"Serving another virtual cluster \| virtual_cluster=(\S*)", agent.log())
-    return {*lines[-1].split(","), *more} - {""} if lines else set()
+    return {*lines[-1].split(", "), *more} - {""} if lines else set()
 
 
 def _nothing_is_said_of_leases(lab: Lab, agent: Agent) -> None:

@@ -9,6 +9,7 @@ from karmada_vc_agent.cluster.virtual_clusters import name_of_change
 from karmada_vc_agent.kube.controller import Controller
 from karmada_vc_agent.kube.flows import low_priority, measure_with
 from karmada_vc_agent.kube.informers import not_listed_text, unlisted_paths, wait_all_synced
+from karmada_vc_agent.model.user_text import listed
 from karmada_vc_agent.model.virtual_cluster import EXECUTION, VirtualCluster
 from karmada_vc_agent.runner.clients import warn_of_few_files
 from karmada_vc_agent.runner.collector import HUB
@@ -262,7 +263,7 @@ class Service:
         for name in common.state.clusters():
             if common.stores.clusters.store.get("", name) is not None:
                 self._report_unserved(name)
-        _log.info("Serving", extra={"virtual_clusters": ",".join(common.virtual_clusters)})
+        _log.info("Serving", extra={"virtual_clusters": listed([*common.virtual_clusters])})
         for controller in self._controllers:
             controller.enqueue_initial()
         start = common.supervisor.start

@@ -1,9 +1,12 @@
-"""How many requests a start with many virtual clusters costs hub and host."""
+"""What a start with many virtual clusters costs hub and host, and that it logs a line of it."""
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+
+import pytest
 
 from karmada_vc_agent.agent import Agent
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH
@@ -119,7 +122,10 @@ def _sort(request: Request) -> str:
     return f"{request.method} {parts[0] if parts else ''}{subresource}"
 
 
-async def test_start_costs_few_requests_for_each_virtual_cluster() -> None:
+async def test_start_costs_few_requests_for_each_virtual_cluster(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
     async with started() as (hub, host):
         await asyncio.sleep(SETTLED_S)
         assert sum(map(_is_ready, hub.listed(CLUSTERS_PATH))) == N
@@ -129,3 +135,5 @@ async def test_start_costs_few_requests_for_each_virtual_cluster() -> None:
             assert not over, side
             others = {what: count for what, count in counts.items() if what not in MOST[side]}
             assert sum(others.values()) <= OTHERS, (side, others)
+    (serving,) = (record for record in caplog.records if record.getMessage() == "Serving")
+    assert vars(serving)["virtual_clusters"].endswith("branch-009 and 90 more")
