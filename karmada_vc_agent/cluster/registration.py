@@ -7,14 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec.structs import replace
 
-from karmada_vc_agent.cluster.hub_clusters import (
-    CLUSTERS_PATH,
-    AgentState,
-    ClusterRecord,
-    HubClusters,
-    digest,
-    version_of,
-)
+from karmada_vc_agent.cluster import hub_clusters
 from karmada_vc_agent.cluster.rules import cluster_objects
 from karmada_vc_agent.cluster.virtual_clusters import VirtualClusters, selects_the_same
 from karmada_vc_agent.config.settings import AgentConfig
@@ -210,7 +203,7 @@ def settings_digest(vc: VirtualCluster) -> str:
         and (value := getattr(vc, name)) != getattr(defaults, name)
         and not isinstance(value, DefaultPodSecurity)
     }
-    return digest(_plain({"name": vc.name, **given}))
+    return hub_clusters.digest(_plain({"name": vc.name, **given}))
 
 
 def _plain(value: object) -> object:
@@ -235,8 +228,8 @@ class Registrations:
     reregister: names to register again all the same, until they are. troubles: why one is not.
     """
 
-    state: AgentState
-    clusters: HubClusters
+    state: hub_clusters.AgentState
+    clusters: hub_clusters.HubClusters
     virtual_clusters: Mapping[str, VirtualCluster]
     reregister: set[str]
     troubles: dict[str, str] = field(default_factory=dict)
@@ -283,8 +276,8 @@ class RegistrationController:
     """
 
     hub: ApiClient
-    clusters: HubClusters
-    state: AgentState
+    clusters: hub_clusters.HubClusters
+    state: hub_clusters.AgentState
     virtual_clusters: Mapping[str, VirtualCluster]
     registrations: Registrations
     access_of: Callable[[VirtualCluster], Awaitable[Object]]
@@ -342,15 +335,19 @@ class RegistrationController:
         cluster = cluster_objects.new_cluster(
             vc, self.clusters.id_of(vc.name), self.clusters.agent, self.clusters.host, access
         )
-        created = await self._written(vc.name, self.hub.create(CLUSTERS_PATH, cluster))
+        created = await self._written(vc.name, self.hub.create(hub_clusters.CLUSTERS_PATH, cluster))
         if isinstance(created, Requeue):
             return created
-        await self.state.remember(vc.name, ClusterRecord(uid_of(created), settings))
+        await self.state.remember(vc.name, hub_clusters.ClusterRecord(uid_of(created), settings))
         cluster = self.clusters.ours(vc.name) or created  # the hub has written it meanwhile
         return await self._maintain(vc, cluster, self.state.cluster(vc.name), settings)
 
     async def _maintain(
-        self, vc: VirtualCluster, cluster: Object, record: ClusterRecord | None, settings: str
+        self,
+        vc: VirtualCluster,
+        cluster: Object,
+        record: hub_clusters.ClusterRecord | None,
+        settings: str,
     ) -> Requeue | None:
         if cluster["metadata"].get("deletionTimestamp"):
             await self.state.remember_deleted(vc.name, uid_of(cluster), settings)
@@ -365,12 +362,12 @@ class RegistrationController:
             settings_changed=record is None or record.settings != settings,
         )
         if changes:
-            version = {"resourceVersion": version_of(cluster)}
+            version = {"resourceVersion": hub_clusters.version_of(cluster)}
             changes["metadata"] = {**changes.get("metadata", {}), **version}
-            patched = self.hub.merge_patch(f"{CLUSTERS_PATH}/{vc.name}", changes)
+            patched = self.hub.merge_patch(f"{hub_clusters.CLUSTERS_PATH}/{vc.name}", changes)
             if isinstance(answer := await self._written(vc.name, patched), Requeue):
                 return answer
-        await self.state.remember(vc.name, ClusterRecord(uid_of(cluster), settings))
+        await self.state.remember(vc.name, hub_clusters.ClusterRecord(uid_of(cluster), settings))
         return None
 
     async def _written(self, name: str, write: Awaitable[Object]) -> Object | Requeue:

@@ -8,17 +8,7 @@ from datetime import datetime, timedelta
 
 from cachetools import LRUCache
 
-from karmada_vc_agent.cluster import host_objects
-from karmada_vc_agent.cluster.hub_clusters import (
-    CLUSTERS_PATH,
-    STATUS,
-    Clock,
-    HubClusters,
-    HubContact,
-    Judgements,
-    digest,
-    version_of,
-)
+from karmada_vc_agent.cluster import host_objects, hub_clusters
 from karmada_vc_agent.cluster.rules import cluster_objects
 from karmada_vc_agent.cluster.rules import conditions as rules
 from karmada_vc_agent.cluster.rules.conditions import NODES_REACHABLE, READY, Condition, Thresholds
@@ -164,7 +154,7 @@ class ReachableNodes:
     scopes: InitVar[Scopes]
 
     def __post_init__(self, scopes: Scopes) -> None:
-        self._judgements = Judgements(scopes)
+        self._judgements = hub_clusters.Judgements(scopes)
         self.changed = self._judgements.changed
 
     def of(self, name: str) -> Condition:
@@ -198,7 +188,10 @@ NODE_CHANGE_SETTLES_S = 0.2
 
 
 def keys_of_reported(
-    clusters: HubClusters, virtual_clusters: Container[str], old: Object | None, new: Object | None
+    clusters: hub_clusters.HubClusters,
+    virtual_clusters: Container[str],
+    old: Object | None,
+    new: Object | None,
 ) -> Iterator[str]:
     """Yield the virtual cluster of one of our Clusters that changed in more than its status."""
     name = new["metadata"]["name"] if new is not None else ""
@@ -224,20 +217,20 @@ class ClusterStatusController:
     """
 
     hub: ApiClient
-    clusters: HubClusters
+    clusters: hub_clusters.HubClusters
     host: HostStatus
     virtual_clusters: Mapping[str, VirtualCluster]
     frequency_s: float
     thresholds: Thresholds
     scopes: Scopes
-    judgements: Judgements
+    judgements: hub_clusters.Judgements
     reachable: ReachableNodes
-    contact: HubContact
+    contact: hub_clusters.HubContact
     may_report: Callable[[], bool]
     why_terminating: Callable[[str], str]
     on_ready: Callable[[str], None]
     on_synced: Callable[[str, float, Object, int | None], None]
-    clock: Clock
+    clock: hub_clusters.Clock
     _digest: tuple[object, str] = field(init=False, default=(None, ""))
     """The apiEnablements that were compared last, which Clusters share, and their digest."""
 
@@ -304,8 +297,8 @@ class ClusterStatusController:
         """Write it; log a change of Ready while the hub has the Lease: else it writes Unknown."""
         name = cluster["metadata"]["name"]
         before = READY.find(dig(cluster, "status", "conditions"))
-        await self.contact.track(name, STATUS, self._write(cluster, status))
-        self.contact.accepted(name, STATUS)
+        await self.contact.track(name, hub_clusters.STATUS, self._write(cluster, status))
+        self.contact.accepted(name, hub_clusters.STATUS)
         has_lease = self.contact.is_accepted(name)
         if before is None or (has_lease and before["status"] != ready["status"]):
             extra = {"virtual_cluster": name, "ready": ready["status"], "reason": ready["reason"]}
@@ -317,7 +310,10 @@ class ClusterStatusController:
         compared = status
         if isinstance(status.get("apiEnablements"), list):
             if self._digest[0] is not status["apiEnablements"]:
-                self._digest = (status["apiEnablements"], digest(status["apiEnablements"]))
+                self._digest = (
+                    status["apiEnablements"],
+                    hub_clusters.digest(status["apiEnablements"]),
+                )
             compared = {**status, "apiEnablements": self._digest[1]}
         patch = merge_patch(live, compared)
         if not patch:
@@ -331,10 +327,10 @@ class ClusterStatusController:
         if silent_s is not None:
             last = datetime.fromisoformat(now) - timedelta(seconds=silent_s)
             ages[vocabulary.HUB_CONTACT_ANNOTATION] = timestamp(last)
-        metadata = {"resourceVersion": version_of(cluster), "annotations": ages}
+        metadata = {"resourceVersion": hub_clusters.version_of(cluster), "annotations": ages}
         body = {"metadata": metadata, "status": patch}
         try:
-            path = f"{CLUSTERS_PATH}/{name}/status"
+            path = f"{hub_clusters.CLUSTERS_PATH}/{name}/status"
             answer = await self.hub.merge_patch(path, body, is_terse=True)
         except NotFoundError:
             return

@@ -18,16 +18,9 @@ from karmada_vc_agent.config.decoding import (
     settings_of,
 )
 from karmada_vc_agent.config.settings import AgentConfig, sources_of
-from karmada_vc_agent.model import user_text
+from karmada_vc_agent.model import user_text, virtual_cluster
 from karmada_vc_agent.model.quantity import Duration
 from karmada_vc_agent.model.user_text import read_small, shown
-from karmada_vc_agent.model.virtual_cluster import (
-    STRICT,
-    DefaultAccount,
-    DefaultPodSecurity,
-    PodSecurity,
-    VirtualCluster,
-)
 from karmada_vc_agent.model.vocabulary import CONFIG_API_VERSION, HOST_LABEL, account_role
 
 HEADER = {"apiVersion": CONFIG_API_VERSION, "kind": "AgentConfig"}
@@ -153,7 +146,7 @@ def with_descriptions(config: AgentConfig) -> AgentConfig:
     return replace(config, virtual_clusters=described)
 
 
-STRICT_PODS = cast(PodSecurity, DefaultPodSecurity("baseline"))
+STRICT_PODS = cast(virtual_cluster.PodSecurity, virtual_cluster.DefaultPodSecurity("baseline"))
 """No privileged pods, namespaces and paths of the node, nor its ports and network."""
 
 
@@ -162,7 +155,7 @@ def with_profile_defaults(config: AgentConfig, namespace: str) -> AgentConfig:
 
     namespace: the agent's on the host.
     """
-    if config.tenancy != STRICT:
+    if config.tenancy != virtual_cluster.STRICT:
         return config
     changed = (
         replace(
@@ -175,14 +168,18 @@ def with_profile_defaults(config: AgentConfig, namespace: str) -> AgentConfig:
     return replace(config, virtual_clusters=tuple(changed))
 
 
-def default_account(config: AgentConfig, namespace: str, cluster: str) -> DefaultAccount:
+def default_account(
+    config: AgentConfig, namespace: str, cluster: str
+) -> virtual_cluster.DefaultAccount:
     """Return the account of a virtual cluster by its name."""
     # With a dot: names of agents have none, and the agent's own account is there, too.
     name = f"{cluster}.{config.agent_name}"
-    return DefaultAccount(namespace, name, account_role(config.agent_name))
+    return virtual_cluster.DefaultAccount(namespace, name, account_role(config.agent_name))
 
 
-def completed(vc: VirtualCluster, config: AgentConfig) -> VirtualCluster:
+def completed(
+    vc: virtual_cluster.VirtualCluster, config: AgentConfig
+) -> virtual_cluster.VirtualCluster:
     """Return it with what checked settings of the agent lay under it. Raises ConfigError."""
     alone = with_descriptions(replace(config, virtual_clusters=(vc,)))
     checks.check_alone(alone, vc.name)

@@ -30,15 +30,8 @@ from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.config.loading import with_profile_defaults
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.feature_list import HUB_ROLES
-from karmada_vc_agent.install import join_hub, leave_steps, served
+from karmada_vc_agent.install import host_rights, join_hub, leave_steps, served
 from karmada_vc_agent.install.apply_objects import Changes, apply_all, manifest_text
-from karmada_vc_agent.install.host_rights import (
-    HostRights,
-    check_profile,
-    described_on_host,
-    grant_on_host,
-    read_host,
-)
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.discovery import ServedApis, server_version
 from karmada_vc_agent.kube.kubeconfig import find_credentials, is_http_url
@@ -88,15 +81,19 @@ async def write_manifests(
             plan.say(f"wrote {folder / name}")
 
 
-async def rights_for(plan: join_hub.JoinPlan, host: ApiClient) -> tuple[HostRights, ServedApis]:
+async def rights_for(
+    plan: join_hub.JoinPlan, host: ApiClient
+) -> tuple[host_rights.HostRights, ServedApis]:
     """Return what is to exist. Raises ConfigError if nothing confines, and as `check_profile`."""
-    served, installed = await read_host(host, plan.access.agent)
+    served, installed = await host_rights.read_host(host, plan.access.agent)
     is_served, version = VALIDATING in served_versions(served), await server_version(host)
     if plan.applies and plan.config.install_policies and not (is_served or plan.unconfined):
         raise ConfigError("host", "", versions.unconfined(version))
     join_hub.warn(versions.not_measured(version))
-    await check_profile(host, plan.access.agent, plan.config.tenancy)
-    return plan.rights(served, installed, await described_on_host(host, plan.config)), served
+    await host_rights.check_profile(host, plan.access.agent, plan.config.tenancy)
+    return plan.rights(
+        served, installed, await host_rights.described_on_host(host, plan.config)
+    ), served
 
 
 async def _text(plan: join_hub.JoinPlan, side: str, kubeconfig: str, host: ApiClient | None) -> str:
@@ -188,7 +185,7 @@ async def _install(
     plan: join_hub.JoinPlan,
     hub: join_hub.Hub | None,
     host: ApiClient,
-    rights: HostRights,
+    rights: host_rights.HostRights,
     served: ServedApis,
     changes: Changes,
 ) -> None:
@@ -197,7 +194,7 @@ async def _install(
         installed = await join_hub.installed_kubeconfig(host, plan.namespace)
         kubeconfig = await join_hub.agent_kubeconfig(plan, hub, installed, changes)
         install = replace(install, kubeconfig=kubeconfig)
-    await grant_on_host(host, rights, served, changes)
+    await host_rights.grant_on_host(host, rights, served, changes)
     install = replace(install, image=await _image(plan, host))
     await apply_all(host, workload_objects(install), changes)
     if changes.is_dry:

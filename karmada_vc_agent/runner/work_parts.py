@@ -303,6 +303,7 @@ class WorkParts:
         signals.node_group.subscribe(changes.node_group)
         signals.served.subscribe(changes.served)
         signals.own_object.subscribe(changes.own_object)
+        signals.dependencies.subscribe(common.held_changes.dependencies_changed)
         signals.work.subscribe(self.finalizer.work_changed)
         signals.work.subscribe(common.held_changes.work_changed)
         signals.host_object.subscribe(self._host_object_changed)

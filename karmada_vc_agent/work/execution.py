@@ -212,11 +212,13 @@ class ExecutionController:
         if vc is None or work is None or not self._is_served(cluster):
             self._forget(key)
             return None
-        self.held_changes.begin(key)
+        is_current = self.held_changes.begin(key)
         try:
             reported = self.statuses.with_reported_status(work)
-            if isinstance(changed, dict) and await self._reflect_alone(vc, reported, changed):
-                return None
+            if is_current and isinstance(changed, dict):
+                if await self._reflect_alone(vc, reported, changed):
+                    return None
+                changed = None
             return await self._reconcile(key, vc, reported)
         except (KubeError, RetryError):
             raise
@@ -277,6 +279,7 @@ class ExecutionController:
         return True
 
     def _forget(self, key: WorkKey) -> None:
+        self.held_changes.current.discard(key)
         self.memory.forget(key)
         self.statuses.forget(key)
         self.finalizer.forget(key)

@@ -339,7 +339,7 @@ class HostObjects(LiveObjects):
         """Return whether the last sync of an object left nothing to be decided at the next one."""
         memory = self._memory.get(cluster_of(live))
         written = memory.get(key_of(live)) if memory is not None else None
-        return written is not None and written[1] == uid_of(live)
+        return written is not None and written[1:] == (uid_of(live), apply_plan.version_of(live))
 
     def wrote(self, desired: Object) -> bool:
         """Return whether this process wrote just this, or read it as it is, at its last sync."""

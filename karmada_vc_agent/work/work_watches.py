@@ -349,10 +349,20 @@ class HeldChanges:
         self._held: dict[WorkKey, tuple[set[_Version], set[_Version]]] = {}
         self.writing: dict[WorkKey, Object] = {}
         """Statuses that are being written: a watch event with just that enqueues nothing."""
+        self.current: set[WorkKey] = set()
+        """Works since whose last sync nothing changed that any may depend on, but themselves."""
 
-    def begin(self, key: WorkKey) -> None:
-        """Start to hold what changes: a sync of a Work begins."""
+    def begin(self, key: WorkKey) -> bool:
+        """Start to hold what changes: a sync begins; return whether the last one is current."""
         self._held[key] = (set(), set())
+        is_current = key in self.current
+        self.current.add(key)
+        return is_current
+
+    def dependencies_changed(self, changed: set[Dependency]) -> None:
+        """Have each Work synced in full at its next change, even if it is of a status alone."""
+        if changed:
+            self.current.clear()
 
     def end(self, key: WorkKey) -> None:
         """Enqueue a Work if anything changed that its sync missed."""
@@ -377,9 +387,7 @@ class HeldChanges:
         """
         if key in self._held and obj is not None:
             self._held[key][0].add(_version_of(obj))
-        elif (
-            old and obj and not isinstance(obj, ObjectIdentity) and _fixed_of(old) == _fixed_of(obj)
-        ):
+        elif obj is not None and old is not None and _is_status_alone(old, obj):
             self._enqueue_status(key, obj)
         else:
             self._enqueue(key)
@@ -392,6 +400,11 @@ class HeldChanges:
 
 def _fixed_metadata_of(work: Object) -> Object:
     return {key: value for key, value in work["metadata"].items() if key not in _OF_EACH_WRITE}
+
+
+def _is_status_alone(old: Object, new: Object) -> bool:
+    are_whole = ObjectIdentity not in (type(old), type(new))
+    return are_whole and _fixed_of(old) == _fixed_of(new)
 
 
 def _fixed_of(obj: Object) -> Object:

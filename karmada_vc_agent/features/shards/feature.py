@@ -16,13 +16,7 @@ from typing import Any
 from karmada_vc_agent.cluster.hub_clusters import AgentState
 from karmada_vc_agent.cluster.virtual_clusters import Claims, VirtualClusters
 from karmada_vc_agent.config.settings import AgentConfig, Fields
-from karmada_vc_agent.features.shards.division import (
-    ShardClusters,
-    lease_name,
-    lease_names,
-    parse,
-    shard_of,
-)
+from karmada_vc_agent.features.shards import division
 from karmada_vc_agent.features.shards.election import ShardElection, term_of
 from karmada_vc_agent.features.shards.record import ShardState
 from karmada_vc_agent.kube.client import ApiClient
@@ -51,7 +45,7 @@ class ShardFields(Fields, frozen=True):
     def problem(self, config: AgentConfig) -> tuple[str, str] | None:
         """Return what is wrong, also of settings that need all virtual clusters in one process."""
         try:
-            _, count = parse(self.shard)
+            _, count = division.parse(self.shard)
         except ValueError as error:
             return "shard", str(error)
         if count == 1:
@@ -80,7 +74,7 @@ class OfAnotherShardError(ForbiddenError):
 
 def serving(config: AgentConfig) -> Serving:
     """Return the registry of the shard, its election and its record."""
-    shards = ShardClusters(*parse(config.of(ShardFields).shard))
+    shards = division.ShardClusters(*division.parse(config.of(ShardFields).shard))
     record: Callable[..., AgentState] = AgentState
     if shards.count > 1:
         record = partial(ShardState, serves=shards.serves)
@@ -164,13 +158,15 @@ async def _end_change(election: ShardElection) -> None:
 async def _leases_of(host: ApiClient, namespace: str, agent: str, cluster: str) -> list[str]:
     """Return the Leases of the shards, or of that of a virtual cluster. Raises KubeError."""
     count = term_of(await host.find(_lease_path(namespace, agent))).count
-    indexes = [shard_of(cluster, count)] if cluster else range(count)
-    return [lease_name(agent, index, count) for index in indexes]
+    indexes = [division.shard_of(cluster, count)] if cluster else range(count)
+    return [division.lease_name(agent, index, count) for index in indexes]
 
 
 async def _purge(host: ApiClient, namespace: str, agent: str, say: Say) -> None:
     leases = (await host.get(_lease_path(namespace, "")[:-1])).get("items") or ()
-    for name in sorted({each["metadata"]["name"] for each in leases} & {*lease_names(agent)}):
+    for name in sorted(
+        {each["metadata"]["name"] for each in leases} & {*division.lease_names(agent)}
+    ):
         with suppress(NotFoundError):
             await host.delete(_lease_path(namespace, name))
             say(f"host: deleted lease {namespace}/{name}")

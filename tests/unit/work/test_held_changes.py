@@ -90,3 +90,15 @@ def test_nothing_is_kept_of_a_sync_that_ended() -> None:
     held.changed(KEY, version(2))
     held.end(KEY)
     assert enqueued == [KEY]
+
+
+def test_a_sync_is_current_until_what_any_depends_on_changes() -> None:
+    held, _ = new()
+    assert not held.begin(KEY)
+    held.end(KEY)
+    assert held.begin(KEY)
+    held.dependencies_changed(set())
+    assert held.begin(KEY)
+    held.dependencies_changed({"branch-b"})
+    held.end(KEY)
+    assert not held.begin(KEY), "it changed while the Work was synced"

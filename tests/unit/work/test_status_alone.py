@@ -44,6 +44,9 @@ async def applied(world: World, translated: Translated) -> World:
     for source in spec.sources:
         source.connect(spec.queue)
     await work_off(spec.queue)
+    await spec.reconcile(KEY)  # the namespace that the first sync made may concern others
+    world.look()
+    await work_off(spec.queue)
     translated.count = 0
     world.forget_requests()
     return world
@@ -179,3 +182,15 @@ async def test_a_work_of_several_manifests_is_synced(world: World, translated: T
     await world.execution.reconcile(KEY)
     assert translated.count == 2
     assert not world.execution.queue.reasons
+
+
+async def test_nothing_is_kept_of_a_deleted_work(applied: World) -> None:
+    become_ready(applied)
+    await sync(applied)
+    current = applied.common.held_changes.current
+    assert KEY in current
+    applied.hub.remove(WORK)
+    applied.look()
+    await work_off(applied.execution.queue)
+    await applied.execution.reconcile(KEY)
+    assert not current

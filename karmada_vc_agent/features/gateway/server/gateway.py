@@ -27,7 +27,7 @@ from karmada_vc_agent.features.gateway.request_metrics import (
     RequestRecord,
     audit_line,
 )
-from karmada_vc_agent.features.gateway.server import host_requests
+from karmada_vc_agent.features.gateway.server import fairness, host_requests
 from karmada_vc_agent.features.gateway.server.access import (
     Authentication,
     until_refused,
@@ -35,15 +35,6 @@ from karmada_vc_agent.features.gateway.server.access import (
 )
 from karmada_vc_agent.features.gateway.server.answers import EXPIRED, MappedAnswer, first_of
 from karmada_vc_agent.features.gateway.server.connections import ClientGoneError, Exchange, Head
-from karmada_vc_agent.features.gateway.server.fairness import (
-    SHORT_REQUESTS,
-    FairScheduler,
-    Limits,
-    MemoryBudget,
-    Reservation,
-    TimeSlice,
-    held_bytes,
-)
 from karmada_vc_agent.kube import flows
 from karmada_vc_agent.kube.errors import KubeError, UnreachableError, error_from_answer
 from karmada_vc_agent.kube.transport import decode_object
@@ -77,7 +68,7 @@ class Gateway:
         state: HostState,
         host: host_requests.HostRequests,
         sealer: Callable[[], Sealer],
-        limits: Limits,
+        limits: fairness.Limits,
         audit: Callable[[bytes], object] | None,
         meter: RequestMeter,
         planner: Planner = plan,
@@ -93,13 +84,16 @@ class Gateway:
         self._ending = asyncio.Event()
         self._moved = defaultdict[str, asyncio.Event](asyncio.Event)
         self._creations = defaultdict[str, asyncio.Lock](asyncio.Lock)
-        self._scheduler = FairScheduler(limits.active, state.virtual_clusters.loop_share)
+        self._scheduler = fairness.FairScheduler(limits.active, state.virtual_clusters.loop_share)
         meter.used = self._scheduler.time.used
-        self._bodies, self._answers = MemoryBudget(BODIES_AT_ONCE), MemoryBudget()
-        self._events = MemoryBudget()
-        self._watches = MemoryBudget(flows.MOST_FILES, held_s=math.inf, slow_s=UNREAD_S)
+        self._bodies, self._answers = fairness.MemoryBudget(BODIES_AT_ONCE), fairness.MemoryBudget()
+        self._events = fairness.MemoryBudget()
+        self._watches = fairness.MemoryBudget(flows.MOST_FILES, held_s=math.inf, slow_s=UNREAD_S)
         self._events.lent = self._watches.lent = self._answers.lent
-        self._planning, self._heavy = MemoryBudget(LONG_PLANS_AT_ONCE), MemoryBudget(1)
+        self._planning, self._heavy = (
+            fairness.MemoryBudget(LONG_PLANS_AT_ONCE),
+            fairness.MemoryBudget(1),
+        )
         state.claims_changed.subscribe(self._claims_changed)
         state.unserved.subscribe(self._forget)
 
@@ -210,7 +204,7 @@ class Gateway:
         """Plan, beside the loop if there is much to translate: 3 MiB of names take 5 s."""
         if request.size < LONG_PLAN_BYTES:
             return self._planner(request, who, view)
-        held = held_bytes(request.body)
+        held = fairness.held_bytes(request.body)
         if held > HELD_BYTES:
             most = f"{HELD_BYTES >> 20} MiB"
             raise RefusalError(
@@ -266,7 +260,7 @@ class Gateway:
             forward,
             view,
             self._state.read_namespace,
-            TimeSlice(partial(self._scheduler.wait, cluster)),
+            fairness.TimeSlice(partial(self._scheduler.wait, cluster)),
             partial(_take, large, self._answers, cluster),
             partial(self._events.reserved, cluster),
             partial(self._watches.reserved, cluster, str(id(exchange))),
@@ -346,7 +340,7 @@ class Gateway:
 def _is_near_bound(view: ClusterView) -> bool:
     """Whether as many creations as there may be at once could be more than a cluster may have."""
     context = view.context()
-    return 0 < context.vc.bounds.works <= len(context.claims) + SHORT_REQUESTS
+    return 0 < context.vc.bounds.works <= len(context.claims) + fairness.SHORT_REQUESTS
 
 
 async def _to_its_end(planner: Planner, *request: Any) -> tuple[Plan, float]:
@@ -365,7 +359,9 @@ async def _to_its_end(planner: Planner, *request: Any) -> tuple[Plan, float]:
                 await asyncio.wait([task])
 
 
-async def _take(stack: AsyncExitStack, budget: MemoryBudget, cluster: str) -> Reservation:
+async def _take(
+    stack: AsyncExitStack, budget: fairness.MemoryBudget, cluster: str
+) -> fairness.Reservation:
     return await stack.enter_async_context(budget.reserved(cluster))
 
 
