@@ -224,8 +224,9 @@ class WorkQueue(Generic[K]):
     def add_after(self, key: K, delay_s: float, reason: object = None) -> None:
         """Enqueue a key after a delay; of several delays of one key the shortest counts."""
         is_due = self._is_pending(key) or self._is_waiting(key) or key in self._failures
-        if self.reasons.pop(key, None) is not None or not is_due:
-            self.reasons |= {key: reason} if reason is not None else {}
+        had_reason = self.reasons.pop(key, None) is not None
+        if reason is not None and (had_reason or not is_due):
+            self.reasons[key] = reason
         self._set_priority(key)
         self._enqueue_after(key, delay_s)
 

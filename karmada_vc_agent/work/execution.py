@@ -258,11 +258,9 @@ class ExecutionController:
 
     async def _reflect_alone(self, vc: VirtualCluster, work: Object, live: Object) -> bool:
         """Report the status of the one object of an applied Work; return whether that is all."""
-        applied = works.applied_of(work.get("status"))
         is_as_synced = (
             not self.memory.is_new(work)
-            and applied is not None
-            and applied["status"] == "True"
+            and works.is_applied(work)
             and not works.is_trimmed(work)
             and held_bytes(live) <= SMALL_BYTES
             and self.clusters.is_ready(vc.name)

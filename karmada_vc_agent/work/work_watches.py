@@ -34,12 +34,7 @@ from karmada_vc_agent.model.objects import (
 )
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.translation.guards import shared_names
-from karmada_vc_agent.work.memory_bounds import (
-    NOT_MEASURED,
-    ObjectIdentity,
-    WorkBounds,
-    WorkCodec,
-)
+from karmada_vc_agent.work import memory_bounds
 from karmada_vc_agent.work.reporting import Dependency, kind_dependency
 from karmada_vc_agent.work.served_kinds import Concerns
 from karmada_vc_agent.work.works import (
@@ -69,7 +64,7 @@ class WorkWatches:
     hub: ApiClient
     clusters: Collection[str]
     on_change: OnChange
-    bounds: WorkBounds
+    bounds: memory_bounds.WorkBounds
     _: KW_ONLY
     cluster_wide: bool
     supervisor: Supervisor = ALONE
@@ -99,7 +94,7 @@ class WorkWatches:
         works, store = self.works.of(cluster), self._stores.pop(cluster, None)
         self.bounds.forget_cluster(cluster)
         for work in works if store is self._stores.get("") else ():
-            trim(work, NOT_MEASURED)  # the one watch for all keeps its identity
+            trim(work, memory_bounds.NOT_MEASURED)  # the one watch for all keeps its identity
 
     def leave(self, cluster: str) -> None:
         """Have the one watch for all not count for a virtual cluster any more."""
@@ -149,7 +144,7 @@ class WorkWatches:
         self._running[cluster] = start(group, "reflector", run, f"reflector {path}")
 
     def _new_store(self, read: Callable[[], Collection[str]]) -> Store[Object]:
-        codec = WorkCodec(self.bounds, read)
+        codec = memory_bounds.WorkCodec(self.bounds, read)
         store = new_store(codec)
         store.add_handler(partial(self._changed, read))
         store.on_replaced = lambda _: self.bounds.listed(store, read())
@@ -403,7 +398,7 @@ def _fixed_metadata_of(work: Object) -> Object:
 
 
 def _is_status_alone(old: Object, new: Object) -> bool:
-    are_whole = ObjectIdentity not in (type(old), type(new))
+    are_whole = memory_bounds.ObjectIdentity not in (type(old), type(new))
     return are_whole and _fixed_of(old) == _fixed_of(new)
 
 
