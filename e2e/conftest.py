@@ -27,7 +27,18 @@ _KUBECONFIGS = {
     "host": "HOST_KUBECONFIG",
     "host2": "HOST2_KUBECONFIG",
 }
-_LONGEST = {"faults", "test_exec_plugin.py"}
+_LONGEST = {
+    "faults",
+    "test_checkpoint_refused.py",
+    "test_exec_plugin.py",
+    "test_hand_over.py",
+    "test_leave.py",
+    "test_memory.py",
+    "test_rights_lost.py",
+    "test_shards.py",
+    "test_slow_uplink.py",
+    "test_windows.py",
+}
 """Folders and files of stories that take minutes: none of them begins last."""
 _LABS = pytest.StashKey[list[Lab]]()
 
@@ -41,8 +52,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             help=f"kubeconfig of the {name} [env {variable}]",
         )
     group.addoption(
-        "--half", type=int, choices=(0, 1), help="run this half of the stories [default: all]"
+        "--share", type=int, default=100, help="run so many of 100 stories [default: all]"
     )
+    group.addoption("--share-from", type=int, default=0, help="another number, other stories")
     group.addoption(
         "--more-follow",
         action="store_true",
@@ -79,13 +91,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    half = config.getoption("--half")
-    if half is not None:
-        halves: tuple[list[pytest.Item], list[pytest.Item]] = ([], [])
-        for item in items:
-            halves[tiers.half_of(item.nodeid)].append(item)
-        config.hook.pytest_deselected(items=halves[1 - half])
-        items[:] = halves[half]
+    percent, begin = config.getoption("--share"), config.getoption("--share-from")
+    left_out = [each for each in items if not tiers.is_in_share(each.nodeid, percent, begin)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [each for each in items if each not in left_out]
     items.sort(key=lambda item: _LONGEST.isdisjoint(item.path.parts))
     for item in items:
         if Path(__file__).parent in item.path.parents:

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable
 import pytest
 from _pytest.mark import ParameterSet
 
+OTHERS, CHECKS_AND_KIND, UP_AND_DOWN_S = 9, 4.5, 250
+"""Of a run whose smoke took 430 s: 1,140 other stories, and all that is not stories, by smoke."""
 HELD_BY = {
     "faults/test_hub_connection.py": {
         "test_several_faults_in_a_row_are_survived": (
@@ -191,9 +193,18 @@ def mark(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.nightly)
 
 
-def half_of(nodeid: str) -> int:
-    """Return the half of a story, 0 or 1, the same on every machine."""
-    return zlib.crc32(nodeid.encode()) % 2
+def affordable(smoke_s: float, limit_s: float) -> int:
+    """Return how many of 100 other stories fit into the time of `hack/test`, 10 at least.
+
+    smoke_s: what the smoke stories took; all other times are in proportion to it, as measured.
+    """
+    left_s = limit_s - UP_AND_DOWN_S - (1 + CHECKS_AND_KIND) * smoke_s
+    return round(max(10, min(100, 100 * left_s / (OTHERS * smoke_s))))
+
+
+def is_in_share(nodeid: str, percent: int, begin: int) -> bool:
+    """Return if a story is among `percent` of 100 that begin at `begin`, on every machine alike."""
+    return (zlib.crc32(nodeid.encode()) - begin) % 100 < percent
 
 
 def rows(table: Iterable[str], nightly: Collection[str]) -> list[ParameterSet]:

@@ -7,7 +7,9 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from e2e.lab.tiers import HELD_BY, half_of
+import pytest
+
+from e2e.lab.tiers import HELD_BY, affordable, is_in_share
 
 ROOT = Path(__file__).parents[3]
 SMOKE = re.compile(r"^@pytest\.mark\.smoke\n(?:@.*\n)*def (test_\w+)", re.MULTILINE)
@@ -48,6 +50,16 @@ def test_what_holds_the_same_is_not_nightly() -> None:
     assert not {name.partition("[")[0] for name in HOLDERS} & whole
 
 
-def test_halves_are_alike() -> None:
-    second = sum(map(half_of, collected()))
-    assert 0.6 < second / (len(collected()) - second) < 1.6
+def test_shares_are_as_large_as_they_say_and_join_without_a_gap() -> None:
+    ids = collected()
+    chosen = [{each for each in ids if is_in_share(each, 30, begin)} for begin in (10, 40, 70, 0)]
+    assert 0.2 < len(chosen[0]) / len(ids) < 0.4
+    assert not chosen[0] & chosen[1]
+    tenth = {each for each in ids if is_in_share(each, 10, 0)}
+    assert set.union(*chosen[:3], tenth) == ids
+    assert all(is_in_share(each, 100, 93) for each in ids)
+
+
+@pytest.mark.parametrize(("smoke_s", "percent"), [(1, 100), (250, 100), (430, 56), (5000, 10)])
+def test_a_slow_machine_affords_fewer_stories(smoke_s: int, percent: int) -> None:
+    assert affordable(smoke_s, 4800) == percent

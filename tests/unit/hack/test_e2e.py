@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ PYTEST = """#!/bin/sh
 case "$*" in
   *--collect-only*) exit 0 ;;
   *"-m smoke"*) echo smoke; exit "${SMOKE:-0}" ;;
-  *"-m not smoke and not nightly"*) echo others; exit "${OTHERS:-0}" ;;
+  *"-m not smoke and not nightly --share ${SHARE:-100} "*) echo others; exit "${OTHERS:-0}" ;;
   *"-m nightly"*) echo nightly ;;
   *"-m not nightly"*) echo chosen ;;
   *e2e/differential*) echo comparison ;;
@@ -28,12 +29,15 @@ def root(tmp_path: Path) -> Path:
     shutil.copy(HACK / "e2e", tmp_path / "hack")
     for name in ("pyproject.toml", "constraints.txt"):
         (tmp_path / name).write_text("")
-    (tmp_path / "e2e").mkdir()
+    (tmp_path / "e2e" / "lab").mkdir(parents=True)
     (tmp_path / "e2e" / "test_x.py").write_text("")
-    pytest_stub = tmp_path / ".venv" / "bin" / "pytest"
-    pytest_stub.parent.mkdir(parents=True)
-    pytest_stub.write_text(PYTEST)
-    pytest_stub.chmod(0o755)
+    shutil.copy(HACK.parent / "e2e" / "lab" / "tiers.py", tmp_path / "e2e" / "lab")
+    programs = tmp_path / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    python = f'#!/bin/sh\nexec {sys.executable} "$@"\n'
+    for name, content in {"pytest": PYTEST, "python": python}.items():
+        (programs / name).write_text(content)
+        (programs / name).chmod(0o755)
     (tmp_path / ".venv" / ".stamp").write_text(hashlib.sha256(b"").hexdigest()[:32])
     return tmp_path
 
@@ -69,6 +73,12 @@ def test_tier_runs_its_tests(root: Path, arguments: tuple[str, ...], ran: list[s
 
 def test_nothing_else_runs_after_a_smoke_story_that_fails(root: Path) -> None:
     assert run(root, SMOKE="1") == (1, ["smoke"])
+
+
+def test_slow_machine_runs_a_share_of_the_other_stories(root: Path) -> None:
+    code, said = run(root, SHARE="10", E2E_LIMIT_S="1")
+    assert (code, said[-2:]) == (0, ["others", "comparison"])
+    assert "10 of 100 are run" in " ".join(said)
 
 
 def test_comparison_runs_after_other_stories_that_fail(root: Path) -> None:
