@@ -268,6 +268,8 @@ class AffectedWorks:
                 yield claim.cluster, vocabulary.work_name("Namespace", claim.namespace, "")
                 for work in self.depending_on_claims(claim.cluster):
                     yield from self.by_id(work)
+                if old and new:  # changes of what it holds are reported only while it is claimed
+                    yield from map(key_of_work, self.works.of(claim.cluster, claim.namespace))
 
 
 def changed_claims(old: Object | None, new: Object | None) -> Iterable[Claim]:

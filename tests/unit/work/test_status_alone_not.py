@@ -27,7 +27,7 @@ from tests.fakes import objects
 from tests.fakes.world import World
 from tests.unit.kube.queue_steps import work_off
 from tests.unit.work.test_execution import DEPLOYMENT, KEY, SETTINGS, applied, given
-from tests.unit.work.test_status_alone import READY, become_ready, is_reflected, sync
+from tests.unit.work.test_status_alone import READY, become_ready, drift, is_reflected, sync
 
 HOST_NAMESPACE = "/api/v1/namespaces/edge-v-branch-a"
 SERVICE = f"{HOST_NAMESPACE}/services/web"
@@ -150,6 +150,27 @@ async def test_drift_while_its_namespace_was_not_claimed_is_put_right(world: Wor
     become_ready(world)
     await sync(world)
     assert world.host.live(DEPLOYMENT)["spec"]["replicas"] == 2
+
+
+def delete(world: World) -> None:
+    world.host.remove(DEPLOYMENT)
+
+
+@pytest.mark.parametrize("change", [become_ready, drift, delete])
+async def test_change_without_a_claim_is_synced_once_there_is_one_again(
+    world: World, change: Callable[[World], None]
+) -> None:
+    await start(world, objects.deployment(replicas=2))
+    labels = world.host.live(HOST_NAMESPACE)["metadata"]["labels"]
+    label(world, HOST_NAMESPACE, {})
+    await work_off(world.execution.queue)
+    change(world)
+    world.look()
+    label(world, HOST_NAMESPACE, labels)
+    assert KEY in await work_off(world.execution.queue)
+    await world.execution.reconcile(KEY)
+    assert world.host.live(DEPLOYMENT)["spec"]["replicas"] == 2
+    assert is_reflected(world) == (change is become_ready)
 
 
 async def test_node_that_left_is_refused_with_the_next_status(world: World) -> None:
