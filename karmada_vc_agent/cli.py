@@ -33,14 +33,7 @@ from karmada_vc_agent.model import versions
 from karmada_vc_agent.model.quantity import Duration
 from karmada_vc_agent.runner.common import all_problems
 from karmada_vc_agent.runner.process import SettingsFollower, call_on, digest_of, stop_on_signals
-from karmada_vc_agent.telemetry.endpoints import (
-    health_routes,
-    is_local,
-    listen_failure,
-    metrics_routes,
-    serve,
-    start_logging,
-)
+from karmada_vc_agent.telemetry import endpoints
 
 _log = logging.getLogger(__name__)
 
@@ -165,7 +158,7 @@ def run(config_path: Path | None, reregister: tuple[str, ...], **flags: Any) -> 
             config.karmada_kubeconfig, config.karmada_context, flag="--karmada-kubeconfig"
         )
         host = find_credentials(config.kubeconfig, in_cluster_first=True)
-    start_logging(config.log_level, config.log_format)
+    endpoints.start_logging(config.log_level, config.log_format)
     follower = None
     if config_path is not None:
         reread = partial(reload_settings, given, read, config_path)
@@ -260,22 +253,24 @@ async def _run_until_signal(agent: Agent, config: AgentConfig) -> None:
     stop_on_signals(stop)
     call_on(signal.SIGHUP, agent.reload_settings)
     readers, tls = None, None
-    if not config.metrics_secure and not is_local(config.metrics_bind_address):
+    if not config.metrics_secure and not endpoints.is_local(config.metrics_bind_address):
         text = "Serving metrics to anyone who can reach their address; see --metrics-secure"
         _log.warning(text, extra={"address": config.metrics_bind_address})
-    health = health_routes(agent.liveness, agent.readiness)
-    async with AsyncExitStack() as endpoints:
+    health = endpoints.health_routes(agent.liveness, agent.readiness)
+    async with AsyncExitStack() as servers:
         if config.metrics_secure:
             readers = agent.metrics_readers.refusal
-            tls = metrics_tls(config.metrics_cert_dir, endpoints)
+            tls = metrics_tls(config.metrics_cert_dir, servers)
         for setting, routes, context in (
             ("health_probe_bind_address", health, None),
-            ("metrics_bind_address", metrics_routes(agent.metrics.text, readers), tls),
+            ("metrics_bind_address", endpoints.metrics_routes(agent.metrics.text, readers), tls),
         ):
             try:
-                runner = await serve(getattr(config, setting), routes, context)
+                runner = await endpoints.serve(getattr(config, setting), routes, context)
             except OSError as error:
-                raise ConfigError("settings", camel(setting), listen_failure(error)) from error
+                raise ConfigError(
+                    "settings", camel(setting), endpoints.listen_failure(error)
+                ) from error
             if runner is not None:
-                endpoints.push_async_callback(runner.cleanup)
+                servers.push_async_callback(runner.cleanup)
         await agent.run(stop)

@@ -207,11 +207,9 @@ class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
     kinds: _Bound = 100
     """Number of kinds in the Works; the agent watches the host for each of them."""
     shared_objects: _Bound = 200
-    """Number of cluster-scoped objects shared with other virtual clusters, such as CRDs and
-    classes."""
+    """Number of cluster-scoped objects shared with others, such as CRDs and classes."""
     loop_milliseconds: Annotated[int, Range(zero=_NO_BOUND, unit="ms")] = 250
-    """Milliseconds of each second that the agent computes for it while it has something to do for
-    others; alone it takes what it needs."""
+    """Milliseconds of each second that the agent computes for it while others wait, too."""
 
 
 WORKS_BOUND, MANIFESTS_BOUND, KINDS_BOUND = "works", "manifestsPerWork", "kinds"
@@ -363,8 +361,7 @@ class VirtualCluster(
     name: str
     """Name of the Cluster, at most 48 characters."""
     node_selector: LabelSelector = LabelSelector()
-    """Label selector of its nodes; required unless `nodeNames` is set, and may be combined with
-    it."""
+    """Label selector of its nodes; required unless `nodeNames` is set; both may be combined."""
     node_names: tuple[str, ...] = ()
     """Names of its nodes."""
 

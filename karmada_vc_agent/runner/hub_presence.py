@@ -71,8 +71,7 @@ AWAY_S = 10.0
 """How long the leader lacks the hub before it reports that: Karmada waits 40 s for Clusters."""
 LED_S = 60.0
 STEADY_S = 2 * CHECK_S
-"""For how long a standby has had good answers only; by then a hub that is back has answered the
-leader, too."""
+"""For how long a standby had good answers only: a hub that is back answered the leader, too."""
 
 
 @dataclass(eq=False)

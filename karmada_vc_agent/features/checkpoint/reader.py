@@ -38,8 +38,7 @@ class CheckpointFields(Fields, frozen=True):
     """What the settings have of it."""
 
     offline_max_age: Annotated[Duration, Range(zero="however old")] = Duration(0)
-    """How old what the checkpoint has of the hub may be for an agent that starts while the hub is
-    away."""
+    """The age up to which an agent that starts without the hub serves from the checkpoint."""
     checkpoint: CheckpointSettings = CheckpointSettings()
     """What is kept for a start without the hub."""
 

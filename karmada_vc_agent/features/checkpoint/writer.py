@@ -80,11 +80,12 @@ _home = partial(entries.place_of, part=0)
 class _Book:
     """The content of the Secrets of one virtual cluster.
 
-    least: the fewest parts, by size. head: the mark of the Cluster. marks: of each Work in them.
-    touched: Works that may differ since.
+    cluster: the Cluster that was compared last. least: the fewest parts, by size. head: the mark of
+    the Cluster. marks: of each Work in them. touched: Works that may differ since.
     """
 
     uid: str
+    cluster: Object | None = None
     parts: int = 1
     least: int = 1
     head: int = 0
@@ -342,6 +343,7 @@ class CheckpointWriter:
 
         Each alone if that fails, so that one keeps no other from it. Raises UnreachableError.
         """
+        names = [name for name in names if not self._is_written(name)]
         well = (n for n in names if self._is_listed(n) and n not in self._failures)
         together = [*filter(self._has_one_part, well)]
         if len(together) > 1:
@@ -351,6 +353,12 @@ class CheckpointWriter:
         for name in names:
             if name not in together and self._is_listed(name):
                 await self._try(name, partial(self._write_clusters, name))
+
+    def _is_written(self, name: str) -> bool:
+        """Return whether nothing of a virtual cluster has changed since it was compared."""
+        book, cluster = self._books.get(name, _Book("")), self.clusters.ours(name)
+        is_same = cluster is not None and book.cluster is cluster and not book.touched
+        return is_same and not self.outdated.has(name)
 
     def _has_one_part(self, name: str) -> bool:
         book = self._books.get(name)
@@ -364,19 +372,22 @@ class CheckpointWriter:
         try:
             for name in names:
                 cluster = self.clusters.ours(name)
-                if cluster is None or name not in self.served or not entries.mark(cluster):
+                head = entries.mark(cluster) if cluster is not None else 0
+                if cluster is None or name not in self.served or not head:
                     await self._remove(name)
                     continue
                 book = self._books.get(name)
                 if book is not None and book.uid != uid_of(cluster):
                     book = None
-                if book is None or book.touched or book.head != entries.mark(cluster):
+                if book is None or book.touched or book.head != head:
                     least, at_present = (book.least, book.parts) if book is not None else (1, 1)
                     parts = max(least, entries.parts_for(len(self.works.of(name)), at_present))
-                    new = _Book(uid_of(cluster), parts, least, entries.mark(cluster))
+                    new = _Book(uid_of(cluster), cluster, parts, least, head)
                     self._books[name] = new
                     changed.append(name)
                     changes |= await self._write_parts(cluster, book, new)
+                else:
+                    book.cluster = cluster
             if changes:
                 await self.secrets.write_bounded(_home(names[0]), changes)
             for name in changed:

@@ -233,6 +233,8 @@ async def test_a_deletion_waits_for_no_other_virtual_cluster(
     """Those of the others wait for a webhook; once one of them has its answer, it is our turn."""
     scene = Scene(host, client, "branch-a", *(f"other-{n}" for n in range(9)))
     await scene.write()
+    for name in scene.served:
+        scene.cluster_store.apply(scene.cluster(name, labels={"note": "new"}))
     passed: list[str] = []
 
     async def slow(*names: str) -> None:

@@ -62,6 +62,27 @@ async def test_nothing_new_is_written_by_a_second_look(scene: Scene) -> None:
     assert scene.patches() == []
 
 
+async def test_at_rest_no_cluster_is_compared_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.work("one")
+    await scene.write()
+    marked: list[Object] = []
+    mark = entries.mark
+
+    def counted(obj: Object) -> int:
+        marked.append(obj)
+        return mark(obj)
+
+    monkeypatch.setattr(entries, "mark", counted)
+    await scene.write()
+    assert not marked
+    scene.cluster_store.apply(scene.cluster("branch-a", annotations={"note": "new"}))
+    await scene.write()
+    await scene.write()
+    assert len(marked) == 1
+
+
 async def test_a_changed_work_costs_its_entry_only(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
