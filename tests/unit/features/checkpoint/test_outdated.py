@@ -249,6 +249,32 @@ async def test_a_deletion_waits_for_no_other_virtual_cluster(
     assert len(passed) == 1
 
 
+@pytest.mark.parametrize("status", [401, 403])
+async def test_error_of_a_strike_ends_with_the_retry_though_nothing_else_changes(
+    host: FakeApiServer, client: ApiClient, status: int
+) -> None:
+    """Its contact is saved again, too."""
+    scene = Scene(host, client, "branch-a", "branch-b")
+    scene.work("one")
+    await scene.write()
+    scene.secrets.doubt_all()  # as after each contact, or a restore
+    path = f"{SECRETS}/agent-checkpoint-0"
+    scene.host.fail(status, "Whatever", method="GET", path=path, times=1)
+    scene.host.fail(status, "Whatever", method="PATCH", path=STATE, times=1)
+    with pytest.raises(KubeError):
+        await scene.writer.strike("branch-a", "not-saved")
+    await scene.writer.strike("branch-a", "not-saved")
+    scene.writer.contact_at = float("-inf")
+    scene.time = "2026-05-02T10:00:00Z"
+    await asyncio.sleep(3600.0)
+    for _ in range(2):
+        await scene.write()
+    assert scene.writer.problem_of("branch-a") is None
+    scene.writer.contact_at = float("-inf")
+    await scene.write()
+    assert str(scene.saved().saved_at("branch-a")).startswith("2026-05-02")
+
+
 async def test_a_secret_that_cannot_be_read_is_read_less_and_less(scene: Scene) -> None:
     await scene.write()
     scene.new_process()
