@@ -244,8 +244,8 @@ class HubClusters:
         self._host_uid = host_uid
         self._names = names
         self.marked: LRUCache[str, str] = LRUCache(REMEMBERED)
-        """Virtual cluster -> uid of its Cluster that was last seen with a deletion mark."""
-        self._compared: LRUCache[str, tuple[Object | None, bool]] = LRUCache(REMEMBERED)
+        """Virtual cluster -> uid of its Cluster that was last seen with a deletion mark, which may
+        be deleted before its reconciliation."""
         self.has_listed: Callable[[str], bool] = lambda _: True
         """Returns True once the hub has reported whether there is a Cluster of a name."""
         store.add_handler(self._changed)
@@ -256,15 +256,12 @@ class HubClusters:
     def ours(self, name: str) -> Object | None:
         """Return the Cluster of a virtual cluster, or None where it is absent or another's."""
         cluster = self.store.get("", name)
-        compared, is_ours = self._compared.get(name, (None, False))
-        if cluster is not compared:
-            is_ours = self.is_ours(cluster)
-            self._compared[name] = cluster, is_ours
-        return cluster if is_ours and name in self._names else None
+        return cluster if name in self._names and self.is_ours(cluster) else None
 
     def is_ours(self, cluster: Object | None) -> bool:
-        is_agents = not self.agent or agent_of(cluster) in ("", self.agent)
-        return is_agents and self._is_of_this_host(cluster)
+        return self._is_of_this_host(cluster) and (
+            not self.agent or agent_of(cluster) in ("", self.agent)
+        )
 
     def other_agent(self, name: str) -> str | None:
         """Return the other agent of this host that serves a virtual cluster, if one does."""

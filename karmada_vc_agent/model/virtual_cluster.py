@@ -207,9 +207,11 @@ class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
     kinds: _Bound = 100
     """Number of kinds in the Works; the agent watches the host for each of them."""
     shared_objects: _Bound = 200
-    """Number of cluster-scoped objects shared with others, such as CRDs and classes."""
+    """Number of cluster-scoped objects shared with other virtual clusters, such as CRDs and
+    classes."""
     loop_milliseconds: Annotated[int, Range(zero=_NO_BOUND, unit="ms")] = 250
-    """Milliseconds of each second that the agent computes for it while others wait, too."""
+    """Milliseconds of each second that the agent computes for it while it has something to do for
+    others; alone it takes what it needs."""
 
 
 WORKS_BOUND, MANIFESTS_BOUND, KINDS_BOUND = "works", "manifestsPerWork", "kinds"
