@@ -92,9 +92,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     percent, begin = config.getoption("--share"), config.getoption("--share-from")
-    left_out = [each for each in items if not tiers.is_in_share(each.nodeid, percent, begin)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [each for each in items if each not in left_out]
+    by_share: dict[bool, list[pytest.Item]] = {True: [], False: []}
+    for item in items:
+        by_share[tiers.is_in_share(item.nodeid, percent, begin)].append(item)
+    config.hook.pytest_deselected(items=by_share[False])
+    items[:] = by_share[True]
     items.sort(key=lambda item: _LONGEST.isdisjoint(item.path.parts))
     for item in items:
         if Path(__file__).parent in item.path.parents:

@@ -356,9 +356,10 @@ class CheckpointWriter:
 
     def _is_written(self, name: str) -> bool:
         """Return whether nothing of a virtual cluster has changed since it was compared."""
-        book, cluster = self._books.get(name, _Book("")), self.clusters.ours(name)
-        is_same = cluster is not None and book.cluster is cluster and not book.touched
-        return is_same and name not in self._failures and not self.outdated.has(name)
+        book, cluster = self._books.get(name), self.clusters.ours(name)
+        if book is None or cluster is None or book.cluster is not cluster or book.touched:
+            return False
+        return name not in self._failures and not self.outdated.has(name)
 
     def _has_one_part(self, name: str) -> bool:
         book = self._books.get(name)
