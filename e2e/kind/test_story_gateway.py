@@ -42,8 +42,13 @@ DIGEST = """
 import hashlib, sys
 print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())
 """
+# A runtime starts the program first and sets the size of its terminal then: until that it is 0 x 0.
 TERMINAL = """
-import os, sys
+import os, sys, time
+for _ in range(600):
+    if os.get_terminal_size().columns:
+        break
+    time.sleep(0.05)
 print("terminal", sys.stdin.isatty(), *os.get_terminal_size(), flush=True)
 print("typed", input(), flush=True)
 """
@@ -241,9 +246,9 @@ def test_exec_with_a_terminal(kind: Installed, alice: HubUser, way: str, protoco
     with terminal(101, 37) as (ours, theirs), user.running(command, at=theirs) as process:
         os.write(ours, b"hello\n")
         assert process.wait(60) == 0
-        told = os.read(ours, MEBIBYTE).decode()
-    assert "terminal True 101 37" in told
-    assert "typed hello" in told
+        output = os.read(ours, MEBIBYTE).decode()
+    assert "terminal True 101 37" in output
+    assert "typed hello" in output
 
 
 @by_both
