@@ -3,14 +3,16 @@
 import asyncio
 import time
 from collections import Counter
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from pathlib import Path
 
 import click
 
 from bench import audit
 from bench.command import Runs, bench_command, main
-from bench.lab import node_groups
+from bench.lab import Lab, node_groups
 from bench.measurements import memory
 from bench.process import AgentProcess
 from bench.record import OURS, THEIRS, Goal, Record
@@ -25,19 +27,26 @@ GOALS = {OTHERS: Goal(0), IDLE: Goal(10, at=1000)}
 
 
 async def measure(session: Session, result: Record, sizes: list[int], seconds: float) -> None:
-    """Measure ours with each number of virtual clusters, then karmada-agent with one."""
+    """Measure karmada-agent with one Cluster, then ours, joined, with each number of them."""
     lab = session.lab
-    with (
-        Proxy(lab.kubeconfig("hub"), lab.directory / "proxy") as hub,
-        Proxy(lab.kubeconfig("host"), lab.directory / "proxy") as host,
-    ):
-        wires = {"hub": hub, "host": host}
-        for count in sizes:
-            clusters = node_groups("idle", count)
-            ours = lab.lone_agent(clusters, hub=hub.kubeconfig, host=host.kubeconfig)
+    with _wires(lab, lab.kubeconfig("hub"), lab.kubeconfig("host")) as wires:
+        hub, host = (wire.kubeconfig for wire in wires.values())
+        theirs = lab.karmada_agent("theirs", hub=hub, host=host)
+        await _idle(session, result, theirs, ["theirs"], THEIRS, wires, seconds)
+    for count in sizes:
+        clusters = node_groups("idle", count)
+        with _wires(lab, *await asyncio.to_thread(lab.joined, clusters)) as wires:
+            hub, host = (wire.kubeconfig for wire in wires.values())
+            ours = lab.lone_agent(clusters, hub=hub, host=host)
             await _idle(session, result, ours, list(clusters), OURS, wires, seconds)
-        theirs = lab.karmada_agent("idle-theirs", hub=hub.kubeconfig, host=host.kubeconfig)
-        await _idle(session, result, theirs, ["idle-theirs"], THEIRS, wires, seconds)
+
+
+@contextmanager
+def _wires(lab: Lab, hub: Path, host: Path) -> Iterator[dict[str, Proxy]]:
+    """Run a proxy for the server of each kubeconfig."""
+    directory = lab.directory / "proxy"
+    with Proxy(hub, directory) as to_hub, Proxy(host, directory) as to_host:
+        yield {"hub": to_hub, "host": to_host}
 
 
 async def _idle(

@@ -1,5 +1,6 @@
 """One hub and two hosts with the same nodes, and the command lines of both agents."""
 
+import base64
 import json
 import os
 import shutil
@@ -15,11 +16,15 @@ from pathlib import Path
 import yaml
 
 from bench.process import METRICS, AgentProcess, running
+from e2e.lab.access import account_kubeconfig
+from e2e.lab.api import Api, collection
 
 ROOT = Path(__file__).resolve().parent.parent
 CONTROL_PLANES = ROOT / "hack" / "control-planes"
 GROUP_LABEL = "bench-group"
 POOL_LABEL = "bench-pool"
+AGENT = "karmada-vc-agent"
+"""The agent's name and namespace, if its settings have none."""
 
 
 _SHARDS = f"""
@@ -115,6 +120,39 @@ class Lab:
         serves VirtualCluster objects. hub, host_config: the kubeconfigs by which it reaches them.
         keeps: whether it keeps a checkpoint. bounds: see lone_agent().
         """
+        config = self._settings(clusters, host, objects=objects, keeps=keeps, bounds=bounds)
+        command = [
+            *(sys.executable, "-m", "karmada_vc_agent", "run", "--config", str(config)),
+            *("--karmada-kubeconfig", str(hub or self.kubeconfig("hub"))),
+            *("--kubeconfig", str(host_config or self.kubeconfig(host))),
+            *(METRICS, _free_address()),
+            *("--health-probe-bind-address", _free_address()),
+        ]
+        return command, _clean_environment()
+
+    def joined(self, clusters: dict[str, str]) -> tuple[Path, Path]:
+        """Run `join` for the first host; return the agent's own kubeconfigs of hub and host."""
+        hub, admin = self.kubeconfig("hub"), self.kubeconfig("host")
+        config, environment = self._settings(clusters, "host"), _clean_environment()
+        command = [sys.executable, "-m", "karmada_vc_agent", "join", "--config", str(config)]
+        command += ["--karmada-kubeconfig", str(hub), "--kubeconfig", str(admin), "--apply"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+        secret = Api(admin).get(f"{collection('v1', 'Secret', AGENT)}/karmada-kubeconfig")
+        granted = self.directory / "joined-hub.kubeconfig"
+        granted.write_bytes(base64.b64decode(secret["data"]["karmada-kubeconfig"]))
+        file = self.directory / "joined-host.kubeconfig"
+        return granted, account_kubeconfig(admin, AGENT, AGENT, file)
+
+    def _settings(
+        self,
+        clusters: dict[str, str],
+        host: str,
+        *,
+        objects: bool = False,
+        keeps: bool = True,
+        bounds: Mapping[str, int] | None = None,
+    ) -> Path:
+        """Write the settings of ours; see our_command()."""
         entries = [
             {"name": name, "nodeSelector": {"matchLabels": _selector(group)}}
             for name, group in clusters.items()
@@ -130,14 +168,7 @@ class Lab:
         }
         config = self.directory / f"agent-{host}.yaml"
         config.write_text(yaml.safe_dump(settings))
-        command = [
-            *(sys.executable, "-m", "karmada_vc_agent", "run", "--config", str(config)),
-            *("--karmada-kubeconfig", str(hub or self.kubeconfig("hub"))),
-            *("--kubeconfig", str(host_config or self.kubeconfig(host))),
-            *(METRICS, _free_address()),
-            *("--health-probe-bind-address", _free_address()),
-        ]
-        return command, _clean_environment()
+        return config
 
 
 def node_groups(prefix: str, count: int) -> dict[str, str]:
