@@ -67,13 +67,11 @@ FIRST_S = 10.0
 LONGEST_S = 300.0
 """To encode 10,000 Works takes 2 s, and a host that refuses them once mostly continues to."""
 CONTACT_S = 600.0
-"""How often it is noted that the hub is still in this state: each time the host stores a Secret of
-up to 500 kB, mostly on a flash card."""
+"""How often contact with the hub is noted: each time the host stores a Secret of up to 500 kB."""
 
 
 _Places = defaultdict[int, dict[str, bytes | None]]
 _home = partial(entries.place_of, part=0)
-"""Returns the number of the Secret of a Cluster."""
 
 
 @dataclass(slots=True)
@@ -452,13 +450,15 @@ class CheckpointWriter:
         return msgspec.structs.replace(header, **of_cluster, part=part, parts=parts)
 
     async def _remove(self, name: str) -> None:
+        await self.secrets.write(_home(name), {})  # reads it, where that failed before
         await self.secrets.remove(name)
         self._books[name] = _Book("")
         await self.outdated.clear(name)
 
     def _others(self) -> list[str]:
-        """Return the Clusters with entries to remove: those that are not ours, or not served."""
+        """Return those with entries or a note to remove: that are not ours, or not served."""
         for name in [name for name in self._books if name not in self.served]:
             del self._books[name]
-        saved = {entries.cluster_of_key(key) for _, key in self.secrets} - {""}
-        return [n for n in saved if n not in self.served or self.clusters.ours(n) is None]
+        saved = {entries.cluster_of_key(key) for _, key in self.secrets} | self.outdated.names()
+        names = saved - {"", EVERYTHING}
+        return [n for n in names if n not in self.served or self.clusters.ours(n) is None]

@@ -168,6 +168,43 @@ async def test_one_that_is_served_no_more_does_not_block_trust_in_others(scene: 
     assert not scene.writer.problem_of(gone)
 
 
+@pytest.mark.parametrize("is_served", [False, True])
+async def test_note_is_removed_with_its_virtual_cluster(scene: Scene, *, is_served: bool) -> None:
+    """Also where its entries went before it, and the host refused once to remove the note."""
+    await scene.write()
+    await scene.outdated.note("branch-b")
+    if is_served:  # but the hub has deleted its Cluster
+        scene.cluster_store.replace_all([scene.cluster("branch-a")], "200")
+        scene.works["branch-b"].is_synced = False
+    else:
+        del scene.served["branch-b"]
+    scene.host.fail(500, "InternalError", method="PATCH", path=STATE, times=1)
+    with pytest.raises(KubeError):
+        await scene.write()
+    assert scene.saved().clusters == ["branch-a"]
+    assert scene.outdated.names() == {"branch-b"}
+    await asyncio.sleep(3600.0)
+    await scene.write()
+    assert scene.outdated.names() == frozenset()
+
+
+async def test_note_stays_as_long_as_there_may_be_entries(scene: Scene) -> None:
+    """A Secret that cannot be read may be readable at the next start, without the hub."""
+    await scene.write()
+    await scene.outdated.note("branch-b")
+    scene.new_process()
+    await scene.outdated._state.load()
+    path = f"{SECRETS}/agent-checkpoint-{place_of('branch-b', 0)}"
+    scene.host.fail(500, "InternalError", method="GET", path=path, times=MANY)
+    await scene.secrets.load()
+    del scene.served["branch-b"]
+    for _ in range(2):
+        with pytest.raises(KubeError):
+            await scene.write()
+    assert scene.outdated.names() == {"branch-b"}
+    assert "branch-b" in scene.saved().clusters
+
+
 async def test_nothing_is_written_at_rest_but_the_contact_now_and_then(scene: Scene) -> None:
     for number in range(20):
         scene.work(f"work-{number}")
