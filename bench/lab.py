@@ -1,6 +1,5 @@
 """One hub and two hosts with the same nodes, and the command lines of both agents."""
 
-import base64
 import json
 import os
 import shutil
@@ -16,8 +15,8 @@ from pathlib import Path
 import yaml
 
 from bench.process import METRICS, AgentProcess, running
-from e2e.lab.access import account_kubeconfig
-from e2e.lab.api import Api, collection
+from e2e.lab.access import account_kubeconfig, installed_kubeconfig
+from e2e.lab.api import Api
 
 ROOT = Path(__file__).resolve().parent.parent
 CONTROL_PLANES = ROOT / "hack" / "control-planes"
@@ -137,9 +136,8 @@ class Lab:
         command = [sys.executable, "-m", "karmada_vc_agent", "join", "--config", str(config)]
         command += ["--karmada-kubeconfig", str(hub), "--kubeconfig", str(admin), "--apply"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
-        secret = Api(admin).get(f"{collection('v1', 'Secret', AGENT)}/karmada-kubeconfig")
         granted = self.directory / "joined-hub.kubeconfig"
-        granted.write_bytes(base64.b64decode(secret["data"]["karmada-kubeconfig"]))
+        installed_kubeconfig(Api(admin), AGENT, granted)
         file = self.directory / "joined-host.kubeconfig"
         return granted, account_kubeconfig(admin, AGENT, AGENT, file)
 

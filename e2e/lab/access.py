@@ -1,11 +1,13 @@
 """Gives an agent the rights that `karmada-vc-agent join` gives, and kubeconfigs with no more."""
 
 import asyncio
+import base64
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
 
+from e2e.lab.api import Api, collection
 from karmada_vc_agent.access.agent_objects import HostInstall
 from karmada_vc_agent.access.rights import HubAccess
 from karmada_vc_agent.config.loading import with_profile_defaults
@@ -95,6 +97,13 @@ def join(
     hub_file.write_text(hub_text)
     host_file.write_text(_with_token(read_server(reached.host), token))
     return Kubeconfigs(hub_file, host_file)
+
+
+def installed_kubeconfig(host: Api, namespace: str, file: Path) -> Path:
+    """Write the hub's kubeconfig that `join` installed in the namespace of an agent."""
+    secret = host.get(f"{collection('v1', 'Secret', namespace)}/karmada-kubeconfig")
+    file.write_bytes(base64.b64decode(secret["data"]["karmada-kubeconfig"]))
+    return file
 
 
 def account_kubeconfig(host: Path, namespace: str, name: str, file: Path) -> Path:

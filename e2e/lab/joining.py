@@ -8,9 +8,9 @@ from pathlib import Path
 
 import yaml
 
-from e2e.lab.access import Kubeconfigs, account_kubeconfig
+from e2e.lab.access import Kubeconfigs, account_kubeconfig, installed_kubeconfig
 from e2e.lab.agent import ROOT, Agent, clean_environment, settings_file
-from e2e.lab.api import Api, collection
+from e2e.lab.api import Api
 from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.step import Step, program_for
 from karmada_vc_agent.install.join_hub import public_key_hash
@@ -67,11 +67,8 @@ class Joining:
 
     def kubeconfig(self) -> Path:
         """Return the hub's kubeconfig that was installed for the agent."""
-        secrets_path = collection("v1", "Secret", self.agent.namespace)
-        secret = self.lab.host.get(f"{secrets_path}/karmada-kubeconfig")
-        path = self.lab.directory / "installed.kubeconfig"
-        path.write_bytes(base64.b64decode(secret["data"]["karmada-kubeconfig"]))
-        return path
+        file = self.lab.directory / "installed.kubeconfig"
+        return installed_kubeconfig(self.lab.host, self.agent.namespace, file)
 
     def serve(self) -> Agent:
         """Run the agent with what was installed for it."""
