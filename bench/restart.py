@@ -75,6 +75,7 @@ async def _alone(
 ) -> None:
     """Start while nothing else happens: what is written then is written for nothing."""
     verified_s = await _verified(agent, count, len(names))
+    cpu_s = agent.cpu_s()
     sent = session.requests.news(audit.OURS)
     of_host = [each.write.target for each in sent if each.server == "host" and not each.is_upkeep]
     reviews = sum(each.plural.endswith("reviews") for each in of_host)
@@ -86,7 +87,7 @@ async def _alone(
     result.add(STATUSES, statuses)
     result.add(PEAK, agent.peak_rss_kb() / steady_kb)
     result.add("steady RSS, MB", steady_kb / 1024)
-    result.add("CPU of the start, s", agent.cpu_s())
+    result.add("CPU of the start, s", cpu_s)
     say(f"verified after {verified_s:.1f} s; writes: {dict(audit.kinds(sent))}")
 
 
