@@ -21,9 +21,9 @@ from karmada_vc_agent.kube.errors import (
     Need,
     NotFoundError,
 )
-from karmada_vc_agent.kube.leader_election import renew_time, seconds_ahead
+from karmada_vc_agent.kube.leader_election import new_lease, renew_time, seconds_ahead
 from karmada_vc_agent.model import vocabulary
-from karmada_vc_agent.model.objects import Object, annotations_of, dig, labels_of, uid_of
+from karmada_vc_agent.model.objects import Object, annotations_of, labels_of, uid_of
 from karmada_vc_agent.model.user_text import JOIN_OF_THIS_VERSION
 from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 
@@ -203,7 +203,7 @@ class ClusterLeaseController:
         lease, is_new, least = self._leases.get(name), False, 1.0
         if lease is None:
             (lease, is_new), least = await self._read_or_create(cluster), LEAST
-            self._check_time(name, lease)
+            self.hub.history.check_written(*self._written.get(name, ({}, 0)), lease)
             self.on_skew(name, seconds_ahead(lease, self.now()))
         self.lead.observe_holder(annotations_of(lease).get(vocabulary.LEASE_HOLDER_ANNOTATION))
         if not self.lead.may_report():
@@ -241,8 +241,7 @@ class ClusterLeaseController:
         if cluster.get("status"):
             with suppress(NotFoundError):
                 return await self.hub.get(f"{LEASES_PATH}/{name}"), False
-        metadata = {"name": name, "namespace": vocabulary.LEASE_NAMESPACE}
-        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+        lease = new_lease(vocabulary.LEASE_NAMESPACE, name)
         try:
             made = await self.hub.create(LEASES_PATH, self._renewed(lease, cluster))
         except AlreadyExistsError:
@@ -254,17 +253,6 @@ class ClusterLeaseController:
             raise NotReadyError(_NO_NAMESPACE) from error
         self.namespace.succeed()
         return made, True
-
-    def _check_time(self, name: str, lease: Object) -> None:
-        """Notice a hub that has a Lease from before our last renewal, as after a restore.
-
-        Versions of the hub only grow, so they may have passed their old values long ago; the Lease
-        still shows it, since only this agent renews it.
-        """
-        written, epoch = self._written.get(name, ({}, 0))
-        if written and uid_of(written) == uid_of(lease):
-            old, live = (str(dig(e, "metadata", "resourceVersion") or "") for e in (written, lease))
-            self.hub.history.check(old, live, f"lease {name}", epoch)
 
     def _renewed(self, lease: Object, cluster: Object) -> Object:
         """Return the Lease to write; an existing owner is kept, even an outdated one."""

@@ -28,14 +28,18 @@ from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, uid_of
 
 SKEW_S = 5.0
-_LEAST_STEP = timedelta(milliseconds=1)
 
 
 def renew_time(lease: Object, now: datetime) -> str:
     """Return the time to renew a Lease with: observers count a renewal when it grows."""
     before = _renewed_at(lease)
-    at = now if before is None or now >= before else before + _LEAST_STEP
+    at = now if before is None or now >= before else before + timedelta(milliseconds=1)
     return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def new_lease(namespace: str, name: str) -> Object:
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
 
 
 def seconds_ahead(lease: Object, now: datetime) -> float:
@@ -136,7 +140,7 @@ class LeaderElection:
         self._renewed_at: float | None = None
         self._failed_at: float | None = None
         self._seen: tuple[str, float] | None = None
-        self._written: tuple[str, str, int] = ("", "", 0)
+        self._written: tuple[Object, int] = ({}, 0)  # the Lease, and the epoch of the server
         self.regained = Signal[[]]()
         """Emitted when leadership is certain again after it was not."""
         self.continues_lineage = False
@@ -144,8 +148,7 @@ class LeaderElection:
 
     async def is_lineage_unbroken(self) -> bool:
         """Return whether the last leader is of the lineage. Raises KubeError."""
-        lease = await self._await(self.client.get(self._path))
-        return _is_of_lineage(lease, self.lineage)
+        return _is_of_lineage(await self._await(self.client.get(self._path)), self.lineage)
 
     def begin_lineage(self) -> None:
         """Belong to the lineage from now on, whichever process led before."""
@@ -170,15 +173,21 @@ class LeaderElection:
         once = LogOnce(_log)
         while True:
             try:
-                holder = await self._try()
-                if holder == self.identity:
+                if not (why := await self._wait_reason()):
                     _log.info("Leading", extra={"lease": f"{self.namespace}/{self.name}"})
                     return
-                once.info("Standing by", about=holder, leader=holder, lease=self.name)
+                once.info("Standing by", about=why, leader=why, lease=self.name)
+            except LeadLostError as error:
+                once.info("Standing by", about=str(error), leader=str(error), lease=self.name)
             except KubeError as error:
                 if not isinstance(error, (ConflictError, UnreachableError)):
                     once.warning("Waiting to lead", reason=str(error))
             await asyncio.sleep(self.retry_period_s)
+
+    async def _wait_reason(self) -> str:
+        """Take or renew the Lease; return what is waited for, "" = this process leads."""
+        holder = await self._try()
+        return "" if holder == self.identity else holder
 
     async def lead(self) -> None:
         """Renew until cancelled. Raises LeadLostError."""
@@ -215,12 +224,18 @@ class LeaderElection:
             return
         self._renewed_at = None
         try:
-            lease = await self._await(self.client.get(self._path))
-            if dig(lease, "spec", "holderIdentity") == self.identity:
-                lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
-                await self._await(self.client.replace(self._path, lease))
+            try:
+                await self._release()
+            except ConflictError:  # a renewal that was cancelled was stored meanwhile
+                await self._release()
         except KubeError as error:
             _log.debug("Leaving the leader Lease to expire", extra={"reason": str(error)})
+
+    async def _release(self) -> None:
+        lease = await self._await(self.client.get(self._path))
+        if dig(lease, "spec", "holderIdentity") == self.identity:
+            lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
+            await self._await(self.client.replace(self._path, lease))
 
     async def _await(self, request: Awaitable[_Answer]) -> _Answer:
         """Wait for a response, but leave time for another request before the deadline."""
@@ -238,10 +253,7 @@ class LeaderElection:
         if (lease := await self._await(self.client.find(self._path))) is None:
             return await self._create(started)
         holder = str(dig(lease, "spec", "holderIdentity") or "")
-        uid, version = _mark(lease)
-        written_uid, written, epoch = self._written
-        if uid == written_uid:  # a server that has our Lease in an earlier state: only we renew it
-            self.client.history.check(written, version, f"lease {self.name}", epoch)
+        self.client.history.check_written(*self._written, lease)
         hand_over = self.hand_over
         heir = str(annotations_of(lease).get(hand_over.offers, "")) if hand_over else ""
         if (holder or heir) not in ("", self.identity) and not self._has_run_out(lease):
@@ -256,17 +268,12 @@ class LeaderElection:
             spec["leaseTransitions"] += 1
         marked = self._marked({**lease, "spec": spec})
         answer = await self._await(self.client.replace(self._path, marked))
-        self._written = (*_mark(answer), self.client.history.epoch)
+        self._written = answer, self.client.history.epoch
         self._renewed_at = started
         return self.identity
 
     async def _create(self, started: float) -> str:
-        lease = {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": self.name, "namespace": self.namespace},
-            "spec": self._spec({}),
-        }
+        lease = new_lease(self.namespace, self.name) | {"spec": self._spec({})}
         await self._await(self.client.create(self._collection, self._marked(lease)))
         self._renewed_at = started
         return self.identity
@@ -299,10 +306,11 @@ class LeaderElection:
         if self._seen is None or self._seen[0] != renewed:
             self._seen = (renewed, self.clock())
             return False
-        duration_s = dig(lease, "spec", "leaseDurationSeconds")
-        if not isinstance(duration_s, int | float):
-            duration_s = self.lease_duration_s
-        return not self._is_within(self._seen[1], duration_s)
+        return not self._is_within(self._seen[1], self._duration_s(lease))
+
+    def _duration_s(self, lease: Object) -> float:
+        seconds = dig(lease, "spec", "leaseDurationSeconds")
+        return seconds if isinstance(seconds, int | float) else self.lease_duration_s
 
 
 def _is_of_lineage(lease: Object, lineage: str) -> bool:
@@ -312,7 +320,3 @@ def _is_of_lineage(lease: Object, lineage: str) -> bool:
 def _transitions(lease: Object) -> int:
     count = dig(lease, "spec", "leaseTransitions")
     return count if isinstance(count, int) and 0 <= count < _MAX_INT32 else 0
-
-
-def _mark(lease: Object) -> tuple[str, str]:
-    return uid_of(lease), str(dig(lease, "metadata", "resourceVersion") or "")

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from karmada_vc_agent.kube.codec import Codec, Key, Unreadable
 from karmada_vc_agent.kube.controller import Signal
 from karmada_vc_agent.kube.flows import LogOnce, low_priority
-from karmada_vc_agent.model.objects import Object
+from karmada_vc_agent.model.objects import Object, dig, uid_of
 
 _MOST_DIGITS = 20
 """Digits of a 64-bit number, which etcd uses; int() itself fails at some thousand digits."""
@@ -84,6 +84,13 @@ class History:
         if is_back:
             self.notice(f"{what} was at version {before} and is at {version}")
         return is_back
+
+    def check_written(self, written: Object, epoch: int, live: Object) -> None:
+        """Notice a restore by an object that only this agent writes; written: {} = never."""
+        # It shows one even where the versions of the server have passed those of before since.
+        if written and uid_of(written) == uid_of(live):
+            old, now = (str(dig(e, "metadata", "resourceVersion") or "") for e in (written, live))
+            self.check(old, now, f"{live.get('kind')} {live['metadata']['name']}", epoch)
 
     def notice(self, evidence: str) -> None:
         """Report that time was reset; evidence: for the log."""

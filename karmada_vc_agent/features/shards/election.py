@@ -21,8 +21,7 @@ from typing import NamedTuple
 
 from karmada_vc_agent.features.shards.division import MOST, ShardClusters, lease_name
 from karmada_vc_agent.kube import errors
-from karmada_vc_agent.kube.flows import LogOnce
-from karmada_vc_agent.kube.leader_election import LeaderElection, LeadLostError
+from karmada_vc_agent.kube.leader_election import LeaderElection, LeadLostError, new_lease
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, uid_of
 from karmada_vc_agent.model.vocabulary import CHECKPOINT_ANNOTATION, DOMAIN
 
@@ -86,8 +85,7 @@ class ShardElection(LeaderElection):
         self.leases = [lease_name(self._agent, index, self._count) for index in range(self._count)]
         self._term = Term()
         self._is_serving = self._waits = False
-        self._held_at: float | None = None
-        """When the Lease was renewed before this process leads."""
+        self._held_at: float | None = None  # when it was renewed before this process leads
         self._number = 0  # of the lead
         self._absent_since: float | None = None
         self._yielded = asyncio.Event()
@@ -98,22 +96,10 @@ class ShardElection(LeaderElection):
 
     async def acquire(self) -> None:
         """Stand by until this process leads; renew what it holds meanwhile."""
-        once = LogOnce(_log)
-        while True:
-            try:
-                if not (why := await self._wait_reason()):
-                    break
-                once.info("Standing by", about=why, leader=why, lease=self.name)
-            except LeadLostError as error:
-                once.info("Standing by", about=str(error), leader=str(error), lease=self.name)
-            except errors.KubeError as error:
-                if not isinstance(error, (errors.ConflictError, errors.UnreachableError)):
-                    once.warning("Waiting to lead", reason=str(error))
-            await asyncio.sleep(self.retry_period_s)
+        await super().acquire()
         self._yielded, self._is_serving = asyncio.Event(), True
         self._renewed_at, self._held_at = self._held_at, None
         self.shards.take(self.index)
-        _log.info("Leading", extra={"lease": f"{self.namespace}/{self.name}"})
 
     async def wait_handed_over(self) -> str:
         handed = asyncio.ensure_future(super().wait_handed_over())
@@ -204,7 +190,7 @@ class ShardElection(LeaderElection):
         self._seen_of[self.name] = self._seen
         self.index, self.name = index, lease_name(self._agent, index, self._count)
         self._path, self._seen = self._path_of(self.name), self._seen_of.get(self.name)
-        self._written = ("", "", 0)
+        self._written = ({}, 0)
 
     def _path_of(self, name: str) -> str:
         return f"{self._collection}/{name}"
@@ -259,10 +245,7 @@ class ShardElection(LeaderElection):
         if before is None or before[0] != mark:
             self._observed[name] = (mark, self.clock(), before is not None)
         _, since, was_renewed = self._observed[name]
-        duration_s = dig(lease, "spec", "leaseDurationSeconds")
-        if not isinstance(duration_s, int | float):
-            duration_s = self.lease_duration_s
-        is_held = bool(holder) and self.clock() - since < duration_s
+        is_held = bool(holder) and self.clock() - since < self._duration_s(lease)
         return Seen(name, lease, holder, is_held, is_held and was_renewed)
 
     async def _read_term(self) -> Term:
@@ -279,8 +262,8 @@ class ShardElection(LeaderElection):
         lease = await self._find(self._agent)
         marks = {COUNT: str(term.count), BEFORE: str(term.before)}
         if lease is None:
-            metadata = {"name": self._agent, "namespace": self.namespace, "annotations": marks}
-            made = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+            made = new_lease(self.namespace, self._agent)
+            made["metadata"]["annotations"] = marks
             await self._await(self.client.create(self._collection, made))
             return
         if term_of(lease) != before:

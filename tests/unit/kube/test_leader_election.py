@@ -253,6 +253,16 @@ async def test_release_leaves_the_lease_of_another_alone(
     assert holder(host) == "other"
 
 
+async def test_lease_is_released_after_a_renewal_that_was_cancelled_but_stored(
+    host: FakeApiServer, me: LeaderElection
+) -> None:
+    await me.acquire()
+    stored = lease_of("me", renewTime="2026-01-01T00:00:02.000000Z")
+    host.before("PUT", LEASE, lambda: host.seed(stored))
+    await me.release()
+    assert holder(host) == ""
+
+
 async def test_release_does_nothing_where_the_lease_was_never_held(
     host: FakeApiServer, me: LeaderElection
 ) -> None:
