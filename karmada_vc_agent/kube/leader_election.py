@@ -226,7 +226,7 @@ class LeaderElection:
         try:
             try:
                 await self._release()
-            except ConflictError:  # a renewal that was cancelled was stored meanwhile
+            except ConflictError:  # as by a renewal that was cancelled, or a standby's offer
                 await self._release()
         except KubeError as error:
             _log.debug("Leaving the leader Lease to expire", extra={"reason": str(error)})

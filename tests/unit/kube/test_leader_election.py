@@ -263,6 +263,15 @@ async def test_lease_is_released_after_a_renewal_that_was_cancelled_but_stored(
     assert holder(host) == ""
 
 
+async def test_release_leaves_a_lease_alone_that_another_took_meanwhile(
+    host: FakeApiServer, me: LeaderElection
+) -> None:
+    await me.acquire()
+    host.before("PUT", LEASE, lambda: host.seed(lease_of("other")))
+    await me.release()
+    assert holder(host) == "other"
+
+
 async def test_release_does_nothing_where_the_lease_was_never_held(
     host: FakeApiServer, me: LeaderElection
 ) -> None:
