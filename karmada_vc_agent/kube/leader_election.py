@@ -297,7 +297,7 @@ class LeaderElection:
             "leaseDurationSeconds": max(1, int(self.lease_duration_s)),
             "acquireTime": now,
             "renewTime": now,
-            "leaseTransitions": _transitions(lease),
+            "leaseTransitions": transitions_of(lease),
         }
 
     def _has_run_out(self, lease: Object) -> bool:
@@ -314,9 +314,9 @@ class LeaderElection:
 
 
 def _is_of_lineage(lease: Object, lineage: str) -> bool:
-    return bool(lineage) and annotations_of(lease).get(lineage) == str(_transitions(lease))
+    return bool(lineage) and annotations_of(lease).get(lineage) == str(transitions_of(lease))
 
 
-def _transitions(lease: Object) -> int:
+def transitions_of(lease: Object) -> int:
     count = dig(lease, "spec", "leaseTransitions")
     return count if isinstance(count, int) and 0 <= count < _MAX_INT32 else 0

@@ -21,7 +21,12 @@ from typing import NamedTuple
 
 from karmada_vc_agent.features.shards.division import MOST, ShardClusters, lease_name
 from karmada_vc_agent.kube import errors
-from karmada_vc_agent.kube.leader_election import LeaderElection, LeadLostError, new_lease
+from karmada_vc_agent.kube.leader_election import (
+    LeaderElection,
+    LeadLostError,
+    new_lease,
+    transitions_of,
+)
 from karmada_vc_agent.model.objects import Object, annotations_of, dig, uid_of
 from karmada_vc_agent.model.vocabulary import CHECKPOINT_ANNOTATION, DOMAIN
 
@@ -218,7 +223,7 @@ class ShardElection(LeaderElection):
             if not each.is_held:
                 # Taken away, as by its successor: it must not lead again if it was suspended.
                 patch["metadata"]["annotations"] = {WAITS: self.identity}
-                number = int(dig(each.lease, "spec", "leaseTransitions") or 0) + 1
+                number = transitions_of(each.lease) + 1
                 patch["spec"] = {"holderIdentity": self.identity, "leaseTransitions": number}
             elif marks.get(YIELDS) == each.holder:
                 continue

@@ -198,6 +198,25 @@ async def test_new_count_takes_over_from_killed_processes(
     await site.until(after, 3 * EXPIRED_S)
 
 
+async def test_new_count_takes_over_leases_with_an_edited_number(
+    site: Site, host: FakeApiServer
+) -> None:
+    for index in range(2):
+        site.start(f"old-{index}", index, 2)
+    await site.until(2, EXPIRED_S)
+    for index in range(2):
+        await site.stop(f"old-{index}", kill=True)
+        lease = host.live(f"{LEASES}/{lease_name('agent', index, 2)}")
+        lease["spec"]["leaseTransitions"] = 2**31 - 1
+        host.seed(lease)
+    for index in range(3):
+        site.start(f"new-{index}", index, 3)
+    await site.until(3, 3 * EXPIRED_S)
+    for index in range(2):
+        lease = host.live(f"{LEASES}/{lease_name('agent', index, 2)}")
+        assert 0 <= lease["spec"]["leaseTransitions"] < 2**31
+
+
 async def test_count_before_may_come_back_once_its_processes_had_ended(site: Site) -> None:
     for index in range(2):
         site.start(f"old-{index}", index, 2)
