@@ -282,7 +282,8 @@ def table(results: SiteResults) -> str:
             *rows,
             f"| **all** | **{total:.0f}** | **{cpu:.1%}** |",
             "",
-            f"Peak of the cgroup, with page cache: {results.peak_mb:.0f} of {results.limit_mb} MB.",
+            f"The cgroup was charged {results.peak_mb:.0f} of {results.limit_mb} MB at most, but",
+            "not for pages of programs that processes outside it had read before.",
             "",
             "| what | seconds |",
             "|---|---|",
@@ -314,11 +315,11 @@ of `hack/bench fleet --clusters 10 --nodes 500 --pods 20000 --works 0 --repetiti
 |---|---:|---:|---:|
 {rows}
 
-[performance.md](performance.md) compares with karmada-agent in one run: memory of 1 and 50 virtual
-clusters, bursts, CPU for each Work. What tenants make the agent keep is bounded by `bounds.bytes`
-for each virtual cluster ([ADR 63](adr/0063-memory-is-counted-as-it-is-held.md)); the memory limit
-of the Deployment, 512 Mi, has to grow with what they fill of it. The gateway has the same limit;
-give it 1280 Mi where tenants may try all they can at once
+[performance.md](performance.md) compares with karmada-agent in one run: memory of 1 to 1,000
+virtual clusters, bursts, CPU for each Work. What tenants make the agent keep is bounded by
+`bounds.bytes` for each virtual cluster ([ADR 63](adr/0063-memory-is-counted-as-it-is-held.md)); the
+memory limit of the Deployment, 512 Mi, has to grow with what they fill of it. The gateway has the
+same limit; give it 1280 Mi where tenants may try all they can at once
 ([what to request](performance.md#what-to-request)).
 """
 
