@@ -4,8 +4,10 @@ import subprocess
 import sys
 import time
 
+import pytest
 import yaml
 
+from e2e.lab import objects
 from e2e.lab.agent import ROOT, Agent, clean_environment, settings_file
 from e2e.lab.api import Api, Object, collection
 from e2e.lab.endpoints import Endpoints
@@ -19,7 +21,10 @@ RETRIED_WITHIN_S = 60.0
 """A Cluster that is another's is looked at now and then."""
 
 
-def test_the_younger_of_two_agents_steps_back_and_can_take_over(lab: Lab) -> None:
+@pytest.mark.parametrize("flags", [(), ("--works-cluster-wide",)], ids=["", "one watch"])
+def test_the_younger_of_two_agents_steps_back_and_can_take_over(
+    lab: Lab, flags: tuple[str, ...]
+) -> None:
     group = lab.group("a", nodes=3)
     older = lab.serve({"name": group.name, "nodeNames": group.nodes[:2]})
     within(STARTED_S, lambda: _labelled(lab, group, group.nodes[:2]))
@@ -30,7 +35,7 @@ def test_the_younger_of_two_agents_steps_back_and_can_take_over(lab: Lab) -> Non
     endpoints = Endpoints.new()
     younger = lab.new_agent(
         {"name": group.name, "nodeNames": group.nodes[1:]},
-        flags=(*FAST, *endpoints.flags()),
+        flags=(*FAST, *flags, *endpoints.flags()),
         agentName=f"{lab.id}-2",
         agentNamespace=f"{lab.id}-agent-2",
     ).start()
@@ -42,8 +47,11 @@ def test_the_younger_of_two_agents_steps_back_and_can_take_over(lab: Lab) -> Non
     assert lab.cluster(group.name)["metadata"]["generation"] == cluster["metadata"]["generation"]
 
     older.terminate()
+    work = lab.create_work(group, "meanwhile", objects.config_map(lab.namespace()))
+    time.sleep(3)
     lab.hub.patch(f"{CLUSTERS}/{group.name}", {"metadata": {"annotations": {SERVED_BY: None}}})
     within(STARTED_S, lambda: _labelled(lab, group, group.nodes[1:]))
+    lab.wait_applied(work)
     assert _served_by(lab, group) == f"{younger.namespace}/{younger.name}"
     within(STARTED_S, lambda: _ready(endpoints))
     assert younger.is_running()

@@ -190,16 +190,20 @@ class RegisteredClusters:
             if name in self.virtual_clusters.everywhere and is_ours(old) != is_ours(new):
                 self._reconsider()
             return
+        # Not compared with `old`: after our own write that is what we wrote (Store.observe).
+        is_new = name not in self._ready
         if self.clusters.ours(name) is None:
-            self._end(name)
+            if not is_new or self.clusters.is_ours(old):
+                self._end(name)
             return
         self.watches.start(name)
-        if old is None:
+        if is_new:
             self._reconsider()
+            for work in self.watches.works.of(name):  # the one watch for all has listed them
+                self.watches.on_change(name, None, work)
         condition = find_condition(dig(cluster, "status", "conditions"), "Ready")
         ready = condition and condition["status"]
-        # Not compared with `old`: after our own write that is what we wrote (Store.observe).
-        if self._ready.get(name) != ready:
+        if self._ready.setdefault(name, None) != ready:
             self._ready[name] = ready
             self.became.emit(name)
 

@@ -283,6 +283,7 @@ UNDECIDED_S = 10.0
 """A new namespace may lack its ServiceAccount still, and then rejects every pod."""
 PROBLEM_S, INTERVAL_S = 10.0, 300.0
 """Rights and flags of the host change without an event."""
+SETTLES_S = 5.0
 DISCOVERY_MAX_AGE_S = 30.0
 
 NEEDED_RULE = Rule(
@@ -474,7 +475,7 @@ def setup(parts: Parts) -> ControllerSpec[str]:
         initial_keys=lambda: (EVERYTHING,),
         sources=(
             Enqueues(changed.subscribe, lambda *_: (EVERYTHING,)),
-            Enqueues(parts.common.scopes.ended.subscribe, lambda _: (EVERYTHING,)),
+            Enqueues(parts.common.scopes.ended.subscribe, lambda _: (EVERYTHING,), SETTLES_S),
             Enqueues(common.stores.namespaces.add_handler, guard.keys_of_namespace),
         ),
         resync_keys=lambda _: (EVERYTHING,),

@@ -23,7 +23,9 @@ class Given:
         self.virtual_clusters = VirtualClusters([objects.virtual_cluster("branch-a")])
         self.watches, self.membership = MagicMock(), MagicMock()
         self.membership.reconsider.return_value = ["n1"]
+        self.watches.works.of.return_value = []
         clusters = MagicMock(store=self.store)
+        clusters.is_ours.side_effect = lambda cluster: cluster is not None and self.is_ours
         clusters.ours.side_effect = lambda name: self.store.get("", name) if self.is_ours else None
         scopes = Scopes()
         registered = RegisteredClusters(
@@ -67,6 +69,39 @@ def test_cluster_that_is_anothers_by_now_counts_as_deleted() -> None:
     given.change(1)
     given.is_ours = False
     given.change(2)
+    given.told.gone.assert_called_once_with("branch-a")
+
+
+def test_events_of_a_cluster_of_another_agent_end_nothing() -> None:
+    given = Given()
+    given.is_ours = False
+    given.change(1)
+    given.store.remove(given.change(2))
+    given.told.gone.assert_not_called()
+
+
+def test_works_that_are_listed_already_are_notified_once_the_cluster_is_ours() -> None:
+    given = Given()
+    work = objects.work(objects.config_map())
+    given.watches.works.of.return_value = [work]
+    given.is_ours = False
+    given.change(1, ready="Unknown")
+    given.watches.on_change.assert_not_called()
+    given.is_ours = True
+    given.change(2, ready="Unknown")
+    given.change(3)
+    given.watches.on_change.assert_called_once_with("branch-a", None, work)
+
+
+@pytest.mark.parametrize("conditions", [None, [objects.ready("True")]])
+def test_cluster_that_this_agent_created_may_be_the_oldest_of_a_node(conditions: Any) -> None:
+    given = Given()
+    created = objects.cluster("branch-a", "id", conditions=conditions)
+    created["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    given.store.observe(created)
+    given.store.apply({**created, "metadata": created["metadata"] | {"resourceVersion": "2"}})
+    assert given.told.disputed.call_args_list == [call("n1")]
+    given.store.remove(given.change(3))
     given.told.gone.assert_called_once_with("branch-a")
 
 
