@@ -38,6 +38,9 @@ from karmada_vc_agent.translation.own_steps import DECISIVE_KEYS, PLAIN_KEYS
 
 GROUP = "admissionregistration.k8s.io"
 VALIDATING, MUTATING = "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"
+PLACEMENT, SELECTOR = "pod-placement", "pod-node-selector"
+CLAIMS, CONFINES = "namespace-claims", "agent-confines"
+"""Policies that are probed: they deny Pods, mutate Pods, and protect Namespaces."""
 VERSIONS = {VALIDATING: ("v1",), MUTATING: ("v1", "v1beta1", "v1alpha1")}
 """Preferred first. GA in 1.30 and 1.36; older versions of the second are disabled by default."""
 PARAMETERS_ANNOTATION = f"{vocabulary.DOMAIN}/parameters"
@@ -81,24 +84,6 @@ class PolicyOwner:
 
     def name(self, policy: str) -> str:
         return f"{policy}.{self.agent}.{vocabulary.DOMAIN}"
-
-    @property
-    def placement_policy(self) -> str:
-        """Return the name of the policy that denies pods."""
-        return self.name("pod-placement")
-
-    @property
-    def selector_policy(self) -> str:
-        """Return the name of the policy that mutates pods."""
-        return self.name("pod-node-selector")
-
-    @property
-    def claims_policy(self) -> str:
-        return self.name("namespace-claims")
-
-    @property
-    def confines_policy(self) -> str:
-        return self.name("agent-confines")
 
     def parameters(self) -> str:
         """Return this input as text for PARAMETERS_ANNOTATION."""
@@ -207,7 +192,7 @@ def cluster_of(entry: str) -> str:
 
 
 _POLICIES = (
-    "agent-confines",  # the first: it has the input of all as an annotation
+    CONFINES,  # the first: it has the input of all as an annotation
     "account-tokens",
     "anchor-objects",
     "group-labels",
@@ -255,11 +240,8 @@ _TABLES = {
 _NO_IPV4 = "!ip.lowerAscii().matches('^[0:]+ffff:')"
 
 
-def policies(owner: PolicyOwner, mutating_version: str = "") -> list[Object]:
-    """Return policies and bindings in the order to write them.
-
-    mutating_version: of MutatingAdmissionPolicy on the host, "" = it serves none.
-    """
+def desired_policies(owner: PolicyOwner, versions: Mapping[str, str]) -> list[Object]:
+    """Return all policies and bindings for a host that serves kinds at these versions, in order."""
     values = _values(owner)
     made = [
         obj
@@ -267,8 +249,8 @@ def policies(owner: PolicyOwner, mutating_version: str = "") -> list[Object]:
         if name != "gateway-confines" or owner.gateway
         for obj in objects(f"access/policies/{name}.yaml", values)
     ]
-    if mutating_version:
-        version = {"apiVersion": f"{GROUP}/{mutating_version}"}
+    if MUTATING in versions:
+        version = {"apiVersion": f"{GROUP}/{versions[MUTATING]}"}
         made += [
             each | version for each in objects("access/policies/pod-node-selector.yaml", values)
         ]
@@ -366,11 +348,6 @@ def served_versions(served: ServedApis) -> dict[str, str]:
         for version in reversed(versions)  # the preferred one replaces the others
         if GroupVersionKind(GROUP, version, kind) in served.by_kind
     }
-
-
-def desired_policies(owner: PolicyOwner, versions: Mapping[str, str]) -> list[Object]:
-    """Return all policies and bindings for a host, in the order in which to write them."""
-    return policies(owner, versions.get(MUTATING, ""))
 
 
 def gaps_of(

@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from cachetools import TTLCache, cachedmethod
+
 from karmada_vc_agent.cluster.hub_clusters import HubClusters
 from karmada_vc_agent.cluster.rules.conditions import agent_apart
 from karmada_vc_agent.cluster.virtual_clusters import Claims
@@ -66,9 +68,15 @@ class MissingRights:
     claims: Claims
     home: str
     is_spared: Callable[[Need], bool] = lambda _: False
+    clock: Callable[[], float] = time.monotonic
+    max_age_s: float = 1.0
 
+    def __post_init__(self) -> None:
+        self._recent = TTLCache[object, Mapping[str, list[str]]](1, self.max_age_s, self.clock)
+
+    @cachedmethod(lambda self: self._recent)
     def by_cluster(self) -> Mapping[str, list[str]]:
-        """Return the rights that are missing for a single virtual cluster, each as a text."""
+        """Return what a single virtual cluster lacks, as texts, at most max_age_s old: all ask."""
         return {name: texts for name, texts in self._texts().items() if name not in (_ALL, _NONE)}
 
     def of_all(self) -> str | None:
@@ -87,7 +95,7 @@ class MissingRights:
         for server, need in self.lacking():
             text = f"{server}: the agent lacks rule {need}; {JOIN_OF_THIS_VERSION}"
             texts.setdefault(self._concerned(server, need), []).append(text)
-        return texts
+        return {name: sorted(each) for name, each in texts.items()}
 
     def _concerned(self, server: str, need: Need) -> str:
         """Return the virtual cluster that alone needs something, or _ALL, or _NONE."""

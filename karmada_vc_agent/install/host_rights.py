@@ -357,7 +357,7 @@ _ATTEMPTS = 3
 async def read_host(host: ApiClient, agent: str) -> tuple[ServedApis, PolicyOwner | None]:
     """Return what the host serves, and what the installed policies protect. Raises KubeError."""
     served = await Discovery(host).refresh()
-    name = PolicyOwner(agent, "", "").confines_policy
+    name = PolicyOwner(agent, "", "").name(admission.CONFINES)
     if admission.VALIDATING not in admission.served_versions(served):
         return served, None
     return served, admission.owner_of(await host.find(f"{POLICIES_PATH}/{name}") or {})

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
-from karmada_vc_agent.access.admission import PolicyOwner, protected_user
+from karmada_vc_agent.access.admission import CLAIMS, PolicyOwner, protected_user
 from karmada_vc_agent.access.agent_objects import TOKEN_KINDS, hub_secret_name
 from karmada_vc_agent.access.rights import HubAccess, named_clusters
 from karmada_vc_agent.cluster.host_objects import labelled_objects, objects_in
@@ -533,7 +533,7 @@ async def claimants(host: ApiClient, cluster: str) -> set[str]:
 
 async def claims_user(host: ApiClient, agent: str) -> str:
     """Return the user to impersonate for claimed namespaces, "" = none. Raises CommandError."""
-    policy = PolicyOwner(agent, "", "").claims_policy
+    policy = PolicyOwner(agent, "", "").name(CLAIMS)
     path = f"{POLICIES_PATH}/{policy}"
     try:
         live = await host.find(path)

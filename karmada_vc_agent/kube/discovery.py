@@ -89,7 +89,8 @@ class Discovery:
         self._unknown_for_s = unknown_for_s
         self._client = client
         self._clock = clock
-        self._refreshed_at = float("-inf")
+        self._refreshed_at = self._failed_at = float("-inf")
+        self._failure = errors.KubeError()
         self._etags: dict[str, str | None] = {}
         self._roots: dict[str, Any] = {}
         self._is_outdated = True
@@ -101,20 +102,20 @@ class Discovery:
         """Emitted when `served` changed, whichever caller refreshed."""
 
     async def refresh(self, max_age_s: float = 0.0) -> ServedApis:
-        """Refresh, unless the last answer is younger than `max_age_s`. Raises KubeError."""
+        """Refresh unless the last answer is younger; waiting calls share one. Raises KubeError."""
+        called_at = self._clock()
         async with self._lock:
-            if self._clock() - self._refreshed_at < max_age_s:
+            if self._refreshed_at > called_at - max_age_s:
                 return self.served
+            if self._failed_at > called_at:
+                raise self._failure.with_traceback(None)
             began_at, self._is_expired = self._clock(), False
             doubted = self._doubted.copy()
             try:
                 await self._refresh()
-            except _SHAPE_ERRORS as error:
-                # None of it is kept, or the server would answer 304.
-                self._etags.clear()
-                self._is_outdated = True
-                text = f"cannot read what {self._client.name} serves: {error!r:.200}"
-                raise errors.UnreadableError(text) from error
+            except errors.KubeError as error:
+                self._failed_at, self._failure = began_at, error
+                raise
             if not self._is_expired:  # while it was read: what was read may be from before
                 self._doubted -= doubted
                 self._refreshed_at = began_at
@@ -126,10 +127,16 @@ class Discovery:
             if answer is not None:
                 self._roots[root], self._etags[root] = answer
                 self._is_outdated = True  # even if the other root fails then
-        if self._is_outdated:
+        if not self._is_outdated:
+            return
+        try:
             self.served = _served(self._roots.values())
-            self._is_outdated = False
-            self.changed.emit()
+        except _SHAPE_ERRORS as error:
+            self._etags.clear()  # none of it is kept, or the server would answer 304
+            text = f"cannot read what {self._client.name} serves: {error!r:.200}"
+            raise errors.UnreadableError(text) from error
+        self._is_outdated = False
+        self.changed.emit()
 
     async def find(self, gvk: GroupVersionKind) -> Resource | None:
         """Return the resource of a kind; refresh for one that is unknown or in doubt."""

@@ -101,6 +101,7 @@ class Parts:
             common.stores.claims,
             common.config.agent_namespace,
             is_spared=lambda need: any(is_spared(need) for is_spared in self.spared_rights),
+            clock=common.clock.monotonic,
         )
         self.credential = AgentCondition()
         self.lease_namespace = AgentCondition()

@@ -53,6 +53,8 @@ def why_not_written(
         yield ALL, execution.failed_by
 
 
+CHANGES_SETTLE_S = 1.0
+"""Many may change, one by one, and each time all nodes and pods are enqueued."""
 FINISH_S = 3.0
 LAST_EVENTS_S = 0.5
 FOLLOW_PATIENCE_S = 3.0
@@ -176,8 +178,7 @@ class Service:
         else:
             _log.info("Using changed settings", extra={"virtual_cluster": name})
         if not self._changed:
-            # Once for all of a change.
-            asyncio.get_running_loop().call_soon(self._enqueue_changed)
+            asyncio.get_running_loop().call_later(CHANGES_SETTLE_S, self._enqueue_changed)
         self._changed[name] = None
 
     def _enqueue_changed(self) -> None:

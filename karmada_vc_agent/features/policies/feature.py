@@ -13,7 +13,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from karmada_vc_agent.access import admission
-from karmada_vc_agent.access.admission import GROUP, MUTATING, VALIDATING, PolicyOwner
+from karmada_vc_agent.access.admission import CONFINES, GROUP, MUTATING, PLACEMENT, VALIDATING
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
 from karmada_vc_agent.cluster.virtual_clusters import claim_of
 from karmada_vc_agent.kube.client import ApiClient
@@ -204,15 +204,15 @@ _POLICY_REFUSES = "ValidatingAdmissionPolicy '"
 
 
 async def probe_policies(
-    host: ApiClient, owner: PolicyOwner, versions: Mapping[str, str]
+    host: ApiClient, owner: admission.PolicyOwner, versions: Mapping[str, str]
 ) -> tuple[set[str], list[PolicyProblem]]:
     """Return the policies in effect, by dry runs, and the problems of those that are not.
 
     A denial is an answer; any other failure is raised. versions: the version of each kind of policy
     that the host serves. Raises KubeError.
     """
-    placement, selector = owner.placement_policy, owner.selector_policy
-    claims, confines = owner.claims_policy, owner.confines_policy
+    names = map(owner.name, (PLACEMENT, admission.SELECTOR, admission.CLAIMS, CONFINES))
+    placement, selector, claims, confines = names
     foreign = admission.PROBED_NAMESPACE
     answers = {
         placement: await _dry_run(host, admission.probe_pod(owner, placement)),
@@ -326,8 +326,8 @@ class PolicyStatusController:
         self._clusters = common.stores.clusters
         self._virtual_clusters = common.virtual_clusters
         self._stays_away = common.registrations.stays_away
-        self._config = common.config
-        self._owner = PolicyOwner(self._config.agent_name, self._config.agent_namespace, "")
+        self._config = config = common.config
+        self._owner = admission.PolicyOwner(config.agent_name, config.agent_namespace, "")
         self._state = common.part(PlacementState)
         self._recorder = parts.works.recorder
         self._clock = common.clock
@@ -358,7 +358,7 @@ class PolicyStatusController:
             problems, is_complete = await self._compare(served, versions)
             in_effect, lacking = await probe_policies(self._host, self._owner, versions)
             is_recent = self._clock.monotonic() - self._changed_at < IN_EFFECT_WITHIN_S
-            keeping = in_effect & {self._owner.placement_policy, self._owner.selector_policy}
+            keeping = in_effect & {*map(self._owner.name, (PLACEMENT, admission.SELECTOR))}
             if is_recent and (lacking if is_complete else keeping):
                 return Requeue(PROBE_AGAIN_S)
             problems += lacking if is_complete else ()
@@ -377,10 +377,10 @@ class PolicyStatusController:
     def _report(self, problems: list[PolicyProblem], in_effect: set[str]) -> None:
         placement = [p for p in problems if not p.policy or admission.is_about_placement(p.policy)]
         rights = [p for p in problems if not p.policy or not admission.is_about_placement(p.policy)]
-        layers = [VALIDATING] if self._owner.placement_policy in in_effect else []
-        layers += [MUTATING] if self._owner.selector_policy in in_effect else []
+        layers = [VALIDATING] if self._owner.name(PLACEMENT) in in_effect else []
+        layers += [MUTATING] if self._owner.name(admission.SELECTOR) in in_effect else []
         layers += [POD_NODE_SELECTOR] if self._is_plugin_on else []
-        confined = rights_confined(rights, is_confined=self._owner.confines_policy in in_effect)
+        confined = rights_confined(rights, is_confined=self._owner.name(CONFINES) in in_effect)
         self._state.report(placement_enforced(layers, placement), confined)
         new = [each for each in problems if each not in self._reported]
         for reason in sorted({each.reason for each in new}):
@@ -411,7 +411,7 @@ class PolicyStatusController:
         if not live and not self._config.install_policies:
             return [_DISABLED], False
         first, *_ = admission.desired_policies(self._owner, versions)
-        confines = admission.resource_of(served, first).path(name=self._owner.confines_policy)
+        confines = admission.resource_of(served, first).path(name=self._owner.name(CONFINES))
         owner = admission.owner_of(live.get(confines) or {})
         problems = []
         for policy in admission.desired_policies(owner or self._owner, versions):
@@ -427,7 +427,8 @@ class PolicyStatusController:
                 *admission.differing_networks(owner, tenancy, pod_cidrs),
             )
             texts = (f"the policies {what}: {_JOIN}" for what in lacking)
-            problems += (PolicyProblem("PoliciesOutdated", t, owner.confines_policy) for t in texts)
+            name = owner.name(CONFINES)
+            problems += (PolicyProblem("PoliciesOutdated", text, name) for text in texts)
         return problems, bool(live)
 
     async def _read(self, served: ServedApis, versions: Mapping[str, str]) -> dict[str, Object]:

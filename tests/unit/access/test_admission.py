@@ -6,11 +6,12 @@ import pytest
 
 from karmada_vc_agent.access import admission
 from karmada_vc_agent.access.admission import (
+    MUTATING,
     VERSIONS,
     PolicyOwner,
+    desired_policies,
     is_as_wanted,
     owner_of,
-    policies,
     protected_user,
 )
 from karmada_vc_agent.model.objects import Object
@@ -24,7 +25,7 @@ def named(objects: list[Object]) -> dict[tuple[str, str], Object]:
 
 
 def everything(owner: PolicyOwner = OWNER) -> list[Object]:
-    return policies(owner, "v1beta1")
+    return desired_policies(owner, {MUTATING: "v1beta1"})
 
 
 def test_every_policy_has_a_binding_and_precedes_it() -> None:
@@ -42,7 +43,7 @@ def test_every_policy_has_a_binding_and_precedes_it() -> None:
 
 def test_the_probe_is_bound_after_the_namespaces() -> None:
     names = [obj["metadata"]["name"] for obj in everything() if obj["kind"].endswith("Binding")]
-    for policy in (OWNER.placement_policy, OWNER.selector_policy):
+    for policy in (OWNER.name(admission.PLACEMENT), OWNER.name(admission.SELECTOR)):
         assert names.index(policy) < names.index(f"probe.{policy}")
 
 
@@ -55,8 +56,8 @@ def test_everything_carries_the_name_of_its_agent() -> None:
 
 def test_pods_are_looked_at_in_namespaces_that_this_agent_claimed() -> None:
     for kind, policy in (
-        ("ValidatingAdmissionPolicyBinding", OWNER.placement_policy),
-        ("MutatingAdmissionPolicyBinding", OWNER.selector_policy),
+        ("ValidatingAdmissionPolicyBinding", OWNER.name(admission.PLACEMENT)),
+        ("MutatingAdmissionPolicyBinding", OWNER.name(admission.SELECTOR)),
     ):
         spec = named(everything())[kind, policy]
         assert spec["matchResources"]["namespaceSelector"]["matchExpressions"] == [
@@ -67,8 +68,8 @@ def test_pods_are_looked_at_in_namespaces_that_this_agent_claimed() -> None:
 
 def test_the_probe_concerns_one_name_in_the_namespace_of_the_agent() -> None:
     for kind, policy in (
-        ("ValidatingAdmissionPolicyBinding", OWNER.placement_policy),
-        ("MutatingAdmissionPolicyBinding", OWNER.selector_policy),
+        ("ValidatingAdmissionPolicyBinding", OWNER.name(admission.PLACEMENT)),
+        ("MutatingAdmissionPolicyBinding", OWNER.name(admission.SELECTOR)),
     ):
         match = named(everything())[kind, f"probe.{policy}"]["matchResources"]
         probe = admission.probe_pod(OWNER, policy)["metadata"]
@@ -88,7 +89,8 @@ def test_only_validating_bindings_say_what_to_do() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS["MutatingAdmissionPolicy"])
 def test_mutating_policies_are_written_in_the_version_that_is_served(version: str) -> None:
-    mutating = [obj for obj in policies(OWNER, version) if obj["kind"].startswith("Mutating")]
+    desired = desired_policies(OWNER, {MUTATING: version})
+    mutating = [obj for obj in desired if obj["kind"].startswith("Mutating")]
     found = {obj["apiVersion"] for obj in mutating}
     assert found == {f"admissionregistration.k8s.io/{version}"}
 
@@ -106,7 +108,7 @@ def test_updates_by_subresources_are_matched_wherever_updates_are() -> None:
 
 
 def test_metadata_of_a_claimed_namespace_is_for_who_may_update_all_namespaces() -> None:
-    spec = named(everything())["ValidatingAdmissionPolicy", OWNER.claims_policy]
+    spec = named(everything())["ValidatingAdmissionPolicy", OWNER.name(admission.CLAIMS)]
     _, metadata, finalizers = spec["validations"]
     variables = {each["name"]: each["expression"] for each in spec["variables"]}
     assert metadata["expression"] == (
@@ -130,16 +132,16 @@ def test_metadata_of_a_claimed_namespace_is_for_who_may_update_all_namespaces() 
 
 def test_no_selector_hides_a_namespace_whose_labels_are_taken_off() -> None:
     for (kind, name), spec in named(everything()).items():
-        if kind.startswith("Validating") and name == OWNER.claims_policy:
+        if kind.startswith("Validating") and name == OWNER.name(admission.CLAIMS):
             assert "namespaceSelector" not in spec.get("matchConstraints", {})
             assert "matchResources" not in spec
 
 
 def test_the_agent_itself_is_exempt_whatever_its_name() -> None:
     owner = PolicyOwner("agent-1", "agents", "it's \\ me")
-    [condition] = named(everything(owner))["ValidatingAdmissionPolicy", owner.claims_policy][
-        "matchConditions"
-    ]
+    [condition] = named(everything(owner))[
+        "ValidatingAdmissionPolicy", owner.name(admission.CLAIMS)
+    ]["matchConditions"]
     assert condition["expression"] == (
         "request.userInfo.username != 'it\\'s \\\\ me' || request.name == 'agents'"
     )
@@ -153,8 +155,8 @@ def test_the_account_of_the_agent_can_be_read_from_its_policy(user: str) -> None
         for obj in everything(owner)
         if obj["kind"] == "ValidatingAdmissionPolicy"
     }
-    assert found[owner.claims_policy] == user
-    assert found[owner.placement_policy] == ""
+    assert found[owner.name(admission.CLAIMS)] == user
+    assert found[owner.name(admission.PLACEMENT)] == ""
 
 
 def test_a_policy_that_says_something_else_names_no_account() -> None:
@@ -201,7 +203,7 @@ def test_any_change_of_a_policy_is_seen_and_what_a_server_fills_in_is_none() -> 
 
 
 def test_the_agent_is_confined_for_every_kind_and_only_for_its_own_account() -> None:
-    name = OWNER.confines_policy
+    name = OWNER.name(admission.CONFINES)
     spec = named(everything())["ValidatingAdmissionPolicy", name]
     [rule] = spec["matchConstraints"]["resourceRules"]
     assert (rule["resources"], rule["operations"]) == (["*/*"], ["*"])

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from karmada_vc_agent.access.admission import PolicyOwner, allowances, held_by, policies
+from karmada_vc_agent.access.admission import PolicyOwner, allowances, desired_policies, held_by
 from karmada_vc_agent.access.templates import cel_list
 from karmada_vc_agent.model.objects import Object
 from karmada_vc_agent.model.virtual_cluster import SHARED, STRICT, Guard
@@ -36,7 +36,7 @@ def spec_of(owner: PolicyOwner, name: str) -> Object:
     """Return the spec of a policy."""
     [spec] = [
         obj["spec"]
-        for obj in policies(owner)
+        for obj in desired_policies(owner, {})
         if obj["kind"].endswith("Policy") and obj["metadata"]["name"] == owner.name(name)
     ]
     return dict(spec)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 
@@ -30,7 +31,8 @@ class Missing:
 
     def __post_init__(self) -> None:
         names = ("branch-a", "branch-b")
-        self.rights = MissingRights(self._lacking, names, self.world.claims, "agents")
+        claims = self.world.claims
+        self.rights = MissingRights(self._lacking, names, claims, "agents", max_age_s=0.0)
         self.world.parts.missing_rights = self.rights
         self.granted = Reported(self.world, "RightsGranted")
 
@@ -152,3 +154,20 @@ def test_optional_right_fails_no_one(world: World, method: str, name: str) -> No
     )
     assert (rights.of_all() is None) == spared
     assert bool(rights.warnings()) == spared
+
+
+def test_what_many_lack_is_sorted_once_a_second_and_always_the_same(world: World) -> None:
+    verbs, asked, now = ["update", "get"], [], [0.0]
+
+    def lacking() -> list[tuple[str, Need]]:
+        asked.append(now[0])
+        lease = partial(Need, group="coordination.k8s.io", resource="leases", name="branch-a")
+        return [("hub", lease(verb, namespace="karmada-cluster")) for verb in verbs]
+
+    rights = MissingRights(lacking, ("branch-a",), world.claims, "agents", clock=lambda: now[0])
+    first, *_ = (rights.by_cluster()["branch-a"] for _ in range(1000))
+    assert asked == [0.0]
+    verbs.reverse()  # the order is that in which they were refused last
+    now[0] = 1.5
+    assert rights.by_cluster()["branch-a"] == first
+    assert asked == [0.0, 1.5]

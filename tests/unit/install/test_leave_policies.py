@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from karmada_vc_agent.access.admission import GROUP, PolicyOwner, is_about_placement, policies
+from karmada_vc_agent.access import admission
+from karmada_vc_agent.access.admission import (
+    GROUP,
+    PolicyOwner,
+    desired_policies,
+    is_about_placement,
+)
 from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.install.leave import give_up_policies
 from karmada_vc_agent.install.leave_steps import Leaving, claims_user
@@ -28,7 +34,9 @@ MAY = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 def about_placement(owner: PolicyOwner) -> list[Object]:
-    return [each for each in policies(owner) if is_about_placement(each["metadata"]["name"])]
+    return [
+        each for each in desired_policies(owner, {}) if is_about_placement(each["metadata"]["name"])
+    ]
 
 
 @pytest.fixture
@@ -106,7 +114,7 @@ async def test_denied_impersonation_of_the_agent_is_reported_with_the_rule(
 async def test_unreadable_policies_are_reported_with_the_rule(
     protected: FakeApiServer, client: ApiClient
 ) -> None:
-    path = f"{POLICIES}/{OWNER.claims_policy}"
+    path = f"{POLICIES}/{OWNER.name(admission.CLAIMS)}"
     text = 'User "somebody" cannot get resource "validatingadmissionpolicies"'
     protected.fail(403, "Forbidden", path=path, message=text)
     with pytest.raises(ForbiddenError, match=r"needs rule .*validatingadmissionpolicies"):
@@ -158,7 +166,11 @@ async def test_policies_of_another_agent_are_not_touched(
 ) -> None:
     other = PolicyOwner("other", "others", "x")
     protected.seed(
-        *(each for each in policies(other) if each["metadata"]["name"] == other.claims_policy)
+        *(
+            each
+            for each in desired_policies(other, {})
+            if each["metadata"]["name"] == other.name(admission.CLAIMS)
+        )
     )
     await give_up_policies(client, LEAVING, lambda _: None)
     assert {labels["metadata"]["labels"][AGENT_LABEL] for labels in protected.listed(POLICIES)} == {

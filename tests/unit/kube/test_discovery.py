@@ -1,6 +1,7 @@
 """Discovery: both forms of documents, ETags, kinds that come later, groups that are away."""
 
 import asyncio
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -138,6 +139,31 @@ async def test_doubt_outlives_a_refresh_that_fails(host: FakeApiServer, client: 
         await discovery.find(DEPLOYMENT)
     host.storage.served = [each for each in host.storage.served if each.kind != "Deployment"]
     assert await discovery.find(DEPLOYMENT) is None
+
+
+@pytest.mark.parametrize("error", [None, UnreachableError("overloaded")])
+async def test_many_that_wait_for_a_slow_server_share_its_next_answer(
+    error: KubeError | None,
+) -> None:
+    clock, attempts, arrived = Clock(), [], asyncio.Event()
+
+    async def answer(path: str, *_: object) -> None:
+        clock.advance(7.5)
+        attempts.append(path)
+        await arrived.wait()
+        if error is not None:
+            raise error
+
+    discovery = Discovery(MagicMock(get_if_changed=answer), clock)
+    first = asyncio.ensure_future(discovery.refresh(5.0))
+    await asyncio.sleep(0)
+    waiting = [asyncio.ensure_future(discovery.refresh(5.0)) for _ in range(30)]
+    await asyncio.sleep(0)
+    clock.advance(7.5)
+    arrived.set()
+    outcomes = await asyncio.gather(first, *waiting, return_exceptions=True)
+    assert outcomes == [discovery.served if error is None else error] * 31
+    assert attempts == (["/api", "/apis"] if error is None else ["/api"]) * 2
 
 
 async def test_kind_served_no_more_is_forgotten(host: FakeApiServer, client: ApiClient) -> None:

@@ -12,6 +12,7 @@ from karmada_vc_agent.kube.controller import WorkQueue
 from karmada_vc_agent.kube.errors import UnreachableError
 from karmada_vc_agent.kube.store import SECOND_LIST_S
 from karmada_vc_agent.model.vocabulary import AGENT_ANNOTATION
+from karmada_vc_agent.runner.service import CHANGES_SETTLE_S
 from karmada_vc_agent.telemetry.endpoints import Note
 from tests.fakes import objects
 from tests.fakes.api_server import FakeApiServer
@@ -148,7 +149,7 @@ async def test_added_virtual_cluster_is_checked_by_all(served: World) -> None:
     for name in ("registration", "quotas"):
         await taken(queue(served, name))
     served.virtual_clusters.put(objects.virtual_cluster("branch-c"))
-    await asyncio.sleep(0.1)  # all of a change are told together
+    await asyncio.sleep(CHANGES_SETTLE_S)
     for name in ("registration", "quotas"):
         assert await taken(queue(served, name)) == {"branch-c"}
 

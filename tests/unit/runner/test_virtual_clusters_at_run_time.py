@@ -16,6 +16,7 @@ from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import Object, dig
 from karmada_vc_agent.model.quantity import Duration
 from karmada_vc_agent.model.virtual_cluster import LabelSelector, VirtualCluster
+from karmada_vc_agent.runner.service import CHANGES_SETTLE_S
 from tests.fakes import objects
 from tests.fakes.api_server import KUBE_SYSTEM_UID
 from tests.fakes.remembered import holders
@@ -134,7 +135,7 @@ def moved(vc: VirtualCluster) -> VirtualCluster:
     return objects.virtual_cluster(vc.name, node_selector=LabelSelector({"branch": "elsewhere"}))
 
 
-async def test_many_that_change_at_once_are_looked_through_once() -> None:
+async def test_many_that_change_one_by_one_are_looked_through_once() -> None:
     async with serving() as (running, registry):
         asked: list[tuple[str, ...]] = []
 
@@ -147,7 +148,10 @@ async def test_many_that_change_at_once_are_looked_through_once() -> None:
         for controller in service._controllers:
             if controller.name == "escape-detector":
                 controller.spec = replace(controller.spec, resync_keys=keys)
-        registry.replace_all(structs.replace(vc, provider="another") for vc in registry.values())
+        for vc in tuple(registry.values()):
+            registry.put(structs.replace(vc, provider="another"))
+            await asyncio.sleep(CHANGES_SETTLE_S / 4)
+        await asyncio.sleep(CHANGES_SETTLE_S)
         await running.neighbour_lives()
         assert asked == [(TENANT, NEIGHBOUR)]
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from karmada_vc_agent.access import admission
 from karmada_vc_agent.access.admission import UNPLACED_LABEL, PolicyOwner, desired_policies, held_by
 from karmada_vc_agent.cluster.rules.conditions import Condition
 from karmada_vc_agent.features.policies.feature import (
@@ -39,8 +40,8 @@ OWNER = PolicyOwner(
 POLICIES = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
 BINDINGS = f"/apis/{GROUP}/v1/validatingadmissionpolicybindings"
 MUTATING = f"/apis/{GROUP}/v1beta1/mutatingadmissionpolicies"
-PLACEMENT = f"{POLICIES}/{OWNER.placement_policy}"
-CONFINES = f"{POLICIES}/{OWNER.confines_policy}"
+PLACEMENT = f"{POLICIES}/{OWNER.name(admission.PLACEMENT)}"
+CONFINES = f"{POLICIES}/{OWNER.name(admission.CONFINES)}"
 PODS = "/api/v1/namespaces/edge-v-branch-a/pods"
 
 
@@ -108,9 +109,9 @@ class Setting:
 
     def _admit(self, place: Place, pod: Object) -> Object:
         if (place.served.kind, place.name) == ("Namespace", HOME):
-            self._refuse_as(OWNER.claims_policy)
+            self._refuse_as(OWNER.name(admission.CLAIMS))
         if (place.served.kind, place.name) == ("Namespace", "kube-system"):
-            self._refuse_as(OWNER.confines_policy)
+            self._refuse_as(OWNER.name(admission.CONFINES))
         if place.served.kind != "Pod":
             return pod
         selector = pod["spec"].get("nodeSelector") or {}
@@ -121,7 +122,7 @@ class Setting:
             return pod
         name = place.name or pod["metadata"]["name"]
         self._refuse_as(name)
-        if "Mutating" in self.acts_on and name == f"probe.{OWNER.selector_policy}":
+        if "Mutating" in self.acts_on and name == f"probe.{OWNER.name(admission.SELECTOR)}":
             return {**pod, "spec": {**pod["spec"], "nodeSelector": {UNPLACED_LABEL: "true"}}}
         return pod
 
@@ -181,7 +182,7 @@ async def test_policies_are_read_watched_and_reported(setting: Setting) -> None:
 
 async def test_nothing_is_reported_twice(setting: Setting) -> None:
     setting.world.host.remove(PLACEMENT)
-    setting.unheeded = {OWNER.placement_policy}
+    setting.unheeded = {OWNER.name(admission.PLACEMENT)}
     await setting.settle()
     await setting.look()
     assert len(setting.changes) == 1
@@ -190,7 +191,7 @@ async def test_nothing_is_reported_twice(setting: Setting) -> None:
 
 async def test_what_an_earlier_process_reported_is_no_event_again(setting: Setting) -> None:
     setting.world.host.remove(PLACEMENT)
-    setting.unheeded = {OWNER.placement_policy}
+    setting.unheeded = {OWNER.name(admission.PLACEMENT)}
     await setting.settle()
     cluster = setting.world.parts.common.stores.clusters.store.get("", "branch-a")
     assert cluster is not None
@@ -207,7 +208,7 @@ async def test_what_no_process_reported_before_is_an_event_beside_what_one_did(
     setting: Setting,
 ) -> None:
     setting.world.host.remove(PLACEMENT)
-    setting.unheeded = {OWNER.placement_policy, OWNER.confines_policy}
+    setting.unheeded = {OWNER.name(admission.PLACEMENT), OWNER.name(admission.CONFINES)}
     await setting.settle()
     cluster = setting.world.parts.common.stores.clusters.store.get("", "branch-a")
     assert cluster is not None
@@ -216,7 +217,7 @@ async def test_what_no_process_reported_before_is_an_event_beside_what_one_did(
     setting.guard = PolicyStatusController(setting.world.parts, lambda _: None)
     await setting.settle()
     _, second = (text for reason, text in await setting.events() if reason == "PolicyMissing")
-    assert OWNER.confines_policy in second
+    assert OWNER.name(admission.CONFINES) in second
     assert second.endswith(" (1 more: see the conditions of the Cluster)")
 
 
@@ -244,7 +245,7 @@ async def test_a_mutating_policy_counts_in_the_version_that_is_served(setting: S
 
 @pytest.mark.parametrize(
     ("policy", "is_about_placement"),
-    [(OWNER.placement_policy, True), (OWNER.confines_policy, False)],
+    [(OWNER.name(admission.PLACEMENT), True), (OWNER.name(admission.CONFINES), False)],
 )
 async def test_missing_or_weaker_policy_is_reported_and_left(
     setting: Setting, policy: str, *, is_about_placement: bool
@@ -265,7 +266,7 @@ async def test_foreign_policy_is_reported(setting: Setting) -> None:
     metadata = {**setting.world.host.live(PLACEMENT)["metadata"], "labels": {}}
     setting.world.host.change(PLACEMENT, metadata=metadata)
     await setting.look()
-    assert f"{OWNER.placement_policy} was not created by join" in setting.found()[2]
+    assert f"{OWNER.name(admission.PLACEMENT)} was not created by join" in setting.found()[2]
 
 
 async def test_policies_for_another_user_or_other_groups_are_reported(world: World) -> None:
@@ -375,13 +376,13 @@ async def test_an_agent_without_virtual_clusters_waits_for_nothing(setting: Sett
 
 
 async def test_claims_that_are_not_protected_are_reported(setting: Setting) -> None:
-    setting.unheeded = {OWNER.claims_policy}
+    setting.unheeded = {OWNER.name(admission.CLAIMS)}
     assert await setting.look() == PROBE_AGAIN_S
     setting.clock.advance(IN_EFFECT_WITHIN_S)
     await setting.look()
     status, _, message = setting.found()
     assert status == "True"
-    assert f"{OWNER.claims_policy} is not in effect (a probe was allowed)" in message
+    assert f"{OWNER.name(admission.CLAIMS)} is not in effect (a probe was allowed)" in message
 
 
 async def test_a_new_policy_gets_time_to_take_effect(setting: Setting) -> None:
@@ -400,7 +401,7 @@ async def test_a_policy_that_takes_no_effect_is_reported_in_the_end(setting: Set
     assert await setting.look() == PROBLEM_S
     status, reason, message = setting.found()
     assert (status, reason) == ("False", "PoliciesNotInEffect")
-    assert f"{OWNER.placement_policy} is not in effect (a probe was allowed)" in message
+    assert f"{OWNER.name(admission.PLACEMENT)} is not in effect (a probe was allowed)" in message
 
 
 async def test_plugin_is_recognised_by_how_it_refuses(setting: Setting) -> None:

@@ -345,7 +345,7 @@ def test_settings_that_need_all_in_one_process_are_refused(
 async def _start_with_an_older_cluster(fleet: Fleet) -> str:
     """Start two shards; return a virtual cluster of the one that does not have branch-a."""
     older = next(name for name in NAMES if shard_of(name, 2) != shard_of("branch-a", 2))
-    for name, at in (("branch-a", "2026-01-02"), (older, "2026-01-01")):
+    for name, at in (("branch-a", "2020-01-02"), (older, "2020-01-01")):
         live = fleet.hub.live(f"{CLUSTERS}/{name}")
         live["metadata"]["creationTimestamp"] = f"{at}T00:00:00Z"
         fleet.hub.seed(live)
