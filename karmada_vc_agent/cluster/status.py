@@ -197,10 +197,9 @@ def keys_of_reported(
     name = new["metadata"]["name"] if new is not None else ""
     if name not in virtual_clusters or clusters.ours(name) is None:
         return
-    if any(
-        dig(old, "metadata", key) != dig(new, "metadata", key)
-        for key in ("generation", "finalizers")
-    ):
+    keys = ("generation", "finalizers")
+    changed = any(dig(old, "metadata", key) != dig(new, "metadata", key) for key in keys)
+    if changed or not clusters.is_ours(old):
         yield name
 
 

@@ -116,6 +116,7 @@ class Discovery:
             except errors.KubeError as error:
                 self._failed_at, self._failure = began_at, error
                 raise
+            self._failed_at, self._failure = float("-inf"), errors.KubeError()
             if not self._is_expired:  # while it was read: what was read may be from before
                 self._doubted -= doubted
                 self._refreshed_at = began_at

@@ -177,14 +177,15 @@ class Service:
             self._report_unserved(name)
         else:
             _log.info("Using changed settings", extra={"virtual_cluster": name})
-        if not self._changed:
-            asyncio.get_running_loop().call_later(CHANGES_SETTLE_S, self._enqueue_changed)
+        if new is None or not self._changed:
+            delay_s = CHANGES_SETTLE_S if new is not None else 0.0  # its record is removed soon
+            asyncio.get_running_loop().call_later(delay_s, self._enqueue_changed)
         self._changed[name] = None
 
     def _enqueue_changed(self) -> None:
-        serves = self._common.virtual_clusters.serves
-        names, self._changed = tuple(filter(serves, self._changed)), {}
-        self._resync(names)
+        changed, self._changed = self._changed, {}
+        if changed:
+            self._resync(tuple(filter(self._common.virtual_clusters.serves, changed)))
 
     async def run(self, stop: asyncio.Event) -> None:
         measure_with(self._common.loop_time)

@@ -98,13 +98,9 @@ class WorkWatches:
 
     def leave(self, cluster: str) -> None:
         """Have the one watch for all not count for a virtual cluster any more."""
+        if cluster in self._covered:
+            self._stores.setdefault(cluster, self._stores[""])  # to drop what it holds of it
         self._covered.discard(cluster)
-
-    def restart(self, cluster: str) -> None:
-        """List the Works of a virtual cluster again, from nothing."""
-        self.leave(cluster)
-        self.stop(cluster)
-        self.start(cluster)
 
     def failing_s(self, cluster: str) -> float:
         """Return for how long the Works of a virtual cluster are not followed, 0 if they are."""
@@ -214,8 +210,11 @@ class RegisteredClusters:
             self._end(name)
         elif old is None:
             self._changed(None, self.clusters.store.get("", name))
-        elif old.bounds != new.bounds and self.clusters.ours(name) is not None:
-            self.watches.restart(name)  # of what was out, not all is cached
+        elif old.bounds != new.bounds:  # of what was out, not all is cached
+            self.watches.leave(name)
+            self.watches.stop(name)
+            if self.clusters.ours(name) is not None:
+                self.watches.start(name)
 
     def _end(self, name: str) -> None:
         self.watches.stop(name)

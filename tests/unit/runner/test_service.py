@@ -154,6 +154,21 @@ async def test_added_virtual_cluster_is_checked_by_all(served: World) -> None:
         assert await taken(queue(served, name)) == {"branch-c"}
 
 
+async def test_removed_virtual_cluster_is_checked_before_its_record_is_removed(
+    served: World,
+) -> None:
+    await asyncio.sleep(10.0)  # what changed before has settled
+    served.virtual_clusters.put(objects.virtual_cluster("branch-c"))
+    await taken(queue(served, "departures"))
+    served.virtual_clusters.replace_all([served.virtual_clusters["branch-a"]])
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert await taken(queue(served, "departures")) >= {"branch-b"}
+    await taken(queue(served, "registration"))
+    await asyncio.sleep(CHANGES_SETTLE_S)
+    assert await taken(queue(served, "registration")) == set(), "nothing is left for the timer"
+
+
 async def test_metrics_report_the_virtual_clusters_served(served: World) -> None:
     text = generate_latest(served.parts.common.metrics.registry).decode()
     assert 'virtual_cluster_works{member_cluster="branch-a"' in text

@@ -132,13 +132,20 @@ def test_returning_virtual_cluster_finds_its_cluster() -> None:
     given.told.became.assert_called_once_with("branch-a")
 
 
+@pytest.mark.parametrize("is_ours", [True, False])
 @pytest.mark.parametrize(
-    ("changed", "is_restarted"), [({"bounds": Bounds(works=1)}, True), ({"provider": "p"}, False)]
+    ("changed", "is_listed_again"),
+    [({"bounds": Bounds(works=1)}, True), ({"provider": "p"}, False)],
 )
 def test_other_bounds_have_the_works_listed_again(
-    changed: dict[str, Any], *, is_restarted: bool
+    changed: dict[str, Any], *, is_listed_again: bool, is_ours: bool
 ) -> None:
     given = Given()
     given.change(1)
+    given.is_ours = is_ours
+    given.change(2)
+    given.watches.reset_mock()
     given.virtual_clusters.put(objects.virtual_cluster("branch-a", **changed))
-    assert given.watches.restart.called == is_restarted
+    expected = [call.leave("branch-a"), call.stop("branch-a"), call.start("branch-a")]
+    steps = expected if is_ours else expected[:2]
+    assert given.watches.mock_calls == (steps if is_listed_again else [])

@@ -266,7 +266,9 @@ async def test_raised_bounds_let_in_what_was_out(hub: FakeApiServer, *, cluster_
     await asyncio.sleep(1.0)
     assert sum(is_trimmed(found) is not None for found in watches.works.of("branch-a")) == 1
     vcs.put(objects.virtual_cluster("branch-a", bounds=Bounds(works=2)))
-    watches.restart("branch-a")
+    watches.leave("branch-a")
+    watches.stop("branch-a")
+    watches.start("branch-a")
     await asyncio.sleep(1.0)
     assert [is_trimmed(found) for found in watches.works.of("branch-a")] == [None, None]
     assert all(bounds.refusal(found) is None for found in watches.works.of("branch-a"))
@@ -274,20 +276,26 @@ async def test_raised_bounds_let_in_what_was_out(hub: FakeApiServer, *, cluster_
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_works_of_who_is_served_no_more_are_not_kept(hub: FakeApiServer) -> None:
+@pytest.mark.parametrize(
+    ("gone", "kept"), [("branch-a", "b"), ("b", "branch-a")], ids=["ours", "never ours"]
+)
+async def test_works_of_who_is_served_no_more_are_not_kept(
+    hub: FakeApiServer, gone: str, kept: str
+) -> None:
     for vc in ("branch-a", "b"):
         hub.seed(work("large", config_map("c", MIB), vc=vc))
     async with watching(hub, cluster_wide=True) as made:
-        made.watches.start("b")
+        made.watches.start(kept)
         await asyncio.sleep(1.0)
         store = made.watches.works.store("branch-a")
+        assert store is not None
         assert made.bytes_kept() > 2 * MIB
-        made.watches.leave("branch-a")
-        made.watches.stop("branch-a")
+        made.watches.leave(gone)
+        made.watches.stop(gone)
         await asyncio.sleep(1.0)
-        (of_b,) = made.watches.works.of("b")
-        assert is_trimmed(of_b) is None
-        assert sum(len(orjson.dumps(w, default=str)) for w in store or ()) < 1.5 * MIB
+        (of_kept,) = made.watches.works.of(kept)
+        assert is_trimmed(of_kept) is None
+        assert sum(len(orjson.dumps(w, default=str)) for w in store) < 1.5 * MIB
 
 
 def test_works_of_tiny_keys_count_what_they_hold() -> None:
@@ -361,7 +369,9 @@ def test_restart_of_one_searches_no_works_of_others(monkeypatch: pytest.MonkeyPa
     works = [versioned(work("one", config_map("c"), vc=vc), "5") for vc in ("branch-a", "b")]
     replace(store, "10", *works)
     monkeypatch.setattr(Store, "__iter__", None)
-    watches.restart("branch-a")
+    watches.leave("branch-a")
+    watches.stop("branch-a")
+    watches.start("branch-a")
     first, second = (store.get(f"karmada-es-{vc}", "one") for vc in ("branch-a", "b"))
     assert first is not None
     assert second is not None
@@ -375,7 +385,9 @@ def test_work_whose_page_was_decoded_before_its_virtual_cluster_left_is_not_kept
     assert store is not None
     made = versioned(work("one", config_map("c")), "5")
     page = store.codec.page(orjson.dumps({"kind": "WorkList", "metadata": {}, "items": [made]}))
-    watches.restart("branch-a")
+    watches.leave("branch-a")
+    watches.stop("branch-a")
+    watches.start("branch-a")
     store.replace_all(page.items, "10")
     (kept,) = store
     assert is_trimmed(kept)
@@ -385,7 +397,9 @@ def test_watch_of_its_own_shares_nothing_with_the_one_for_all() -> None:
     """That one trims the Works of who it does not serve; both may decode one version of a Work."""
     watches = watches_of(Bounds(), cluster_wide=True)
     for_all = watches.works.store("b")
-    watches.restart("branch-a")
+    watches.leave("branch-a")
+    watches.stop("branch-a")
+    watches.start("branch-a")
     own = watches.works.store("branch-a")
     assert own is not None
     assert for_all is not None
