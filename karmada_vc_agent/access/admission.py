@@ -207,8 +207,8 @@ _POLICIES = (
     "shared-routes",
     "volume-node",
     "gateway-confines",
-    "namespace-claims",
-    "pod-placement",
+    CLAIMS,
+    PLACEMENT,
 )
 _TABLES = {
     **guards.ANNOTATIONS,
@@ -251,9 +251,7 @@ def desired_policies(owner: PolicyOwner, versions: Mapping[str, str]) -> list[Ob
     ]
     if MUTATING in versions:
         version = {"apiVersion": f"{GROUP}/{versions[MUTATING]}"}
-        made += [
-            each | version for each in objects("access/policies/pod-node-selector.yaml", values)
-        ]
+        made += [each | version for each in objects(f"access/policies/{SELECTOR}.yaml", values)]
     return made
 
 

@@ -76,7 +76,7 @@ class MissingRights:
 
     @cachedmethod(lambda self: self._recent)
     def by_cluster(self) -> Mapping[str, list[str]]:
-        """Return what a single virtual cluster lacks, as texts, at most max_age_s old: all ask."""
+        """Return what single virtual clusters lack, at most max_age_s old: each status reads it."""
         return {name: texts for name, texts in self._texts().items() if name not in (_ALL, _NONE)}
 
     def of_all(self) -> str | None:

@@ -193,7 +193,7 @@ def keys_of_reported(
     old: Object | None,
     new: Object | None,
 ) -> Iterator[str]:
-    """Yield the virtual cluster of one of our Clusters that changed in more than its status."""
+    """Yield that of a Cluster which became ours, or changed in more than its status."""
     name = new["metadata"]["name"] if new is not None else ""
     if name not in virtual_clusters or clusters.ours(name) is None:
         return

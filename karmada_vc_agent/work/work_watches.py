@@ -97,10 +97,11 @@ class WorkWatches:
             trim(work, memory_bounds.NOT_MEASURED)  # the one watch for all keeps its identity
 
     def leave(self, cluster: str) -> None:
-        """Have the one watch for all not count for a virtual cluster any more."""
+        """Watch them no longer, not even by the one watch for all; `start` lists them again."""
         if cluster in self._covered:
             self._stores.setdefault(cluster, self._stores[""])  # to drop what it holds of it
         self._covered.discard(cluster)
+        self.stop(cluster)
 
     def failing_s(self, cluster: str) -> float:
         """Return for how long the Works of a virtual cluster are not followed, 0 if they are."""
@@ -212,7 +213,6 @@ class RegisteredClusters:
             self._changed(None, self.clusters.store.get("", name))
         elif old.bounds != new.bounds:  # of what was out, not all is cached
             self.watches.leave(name)
-            self.watches.stop(name)
             if self.clusters.ours(name) is not None:
                 self.watches.start(name)
 

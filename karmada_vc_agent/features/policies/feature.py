@@ -284,6 +284,7 @@ UNDECIDED_S = 10.0
 PROBLEM_S, INTERVAL_S = 10.0, 300.0
 """Rights and flags of the host change without an event."""
 SETTLES_S = 5.0
+"""Many virtual clusters may end, one by one."""
 DISCOVERY_MAX_AGE_S = 30.0
 
 NEEDED_RULE = Rule(

@@ -244,7 +244,6 @@ async def test_virtual_cluster_added_later_has_its_works_whole(
     assert told == ["late", "later"], "once, whoever reads it too"
     vcs.replace_all([objects.virtual_cluster("b")])
     watches.leave("branch-a")
-    watches.stop("branch-a")
     await asyncio.sleep(1.0)
     assert watches.works.store("branch-a") is None
     assert watches.works.store("b") is not None
@@ -267,7 +266,6 @@ async def test_raised_bounds_let_in_what_was_out(hub: FakeApiServer, *, cluster_
     assert sum(is_trimmed(found) is not None for found in watches.works.of("branch-a")) == 1
     vcs.put(objects.virtual_cluster("branch-a", bounds=Bounds(works=2)))
     watches.leave("branch-a")
-    watches.stop("branch-a")
     watches.start("branch-a")
     await asyncio.sleep(1.0)
     assert [is_trimmed(found) for found in watches.works.of("branch-a")] == [None, None]
@@ -291,7 +289,6 @@ async def test_works_of_who_is_served_no_more_are_not_kept(
         assert store is not None
         assert made.bytes_kept() > 2 * MIB
         made.watches.leave(gone)
-        made.watches.stop(gone)
         await asyncio.sleep(1.0)
         (of_kept,) = made.watches.works.of(kept)
         assert is_trimmed(of_kept) is None
@@ -370,7 +367,6 @@ def test_restart_of_one_searches_no_works_of_others(monkeypatch: pytest.MonkeyPa
     replace(store, "10", *works)
     monkeypatch.setattr(Store, "__iter__", None)
     watches.leave("branch-a")
-    watches.stop("branch-a")
     watches.start("branch-a")
     first, second = (store.get(f"karmada-es-{vc}", "one") for vc in ("branch-a", "b"))
     assert first is not None
@@ -386,7 +382,6 @@ def test_work_whose_page_was_decoded_before_its_virtual_cluster_left_is_not_kept
     made = versioned(work("one", config_map("c")), "5")
     page = store.codec.page(orjson.dumps({"kind": "WorkList", "metadata": {}, "items": [made]}))
     watches.leave("branch-a")
-    watches.stop("branch-a")
     watches.start("branch-a")
     store.replace_all(page.items, "10")
     (kept,) = store
@@ -398,7 +393,6 @@ def test_watch_of_its_own_shares_nothing_with_the_one_for_all() -> None:
     watches = watches_of(Bounds(), cluster_wide=True)
     for_all = watches.works.store("b")
     watches.leave("branch-a")
-    watches.stop("branch-a")
     watches.start("branch-a")
     own = watches.works.store("branch-a")
     assert own is not None
