@@ -9,8 +9,8 @@ A host may have millions of Events, with texts and names as long as etcd stores.
 as it is decoded, for pages of a list are in memory until its end; what waits is cut. All that is
 remembered is bounded for each virtual cluster, and each has a budget of its own.
 
-Several events are one series if they say the same of objects that one manifest made, as those of
-the pods of a Deployment do.
+Several events are one series if their texts for the hub say the same of objects that one manifest
+made, as those of the pods of a Deployment do, whatever nodes others add to the host meanwhile.
 """
 
 import asyncio
@@ -225,9 +225,9 @@ def _unschedulable(total: int, text: str, nodes: int, taints: Collection[tuple[s
     return f"0/{nodes} nodes are available{': ' * bool(reasons)}{reasons}."
 
 
-def failure_of(message: str, *names: str) -> str:
-    """Return a digest of what messages about one failure share. names: of objects and pods."""
-    text = _HEX.sub("", message[:TEXT_AT_MOST].removeprefix(_COMBINED))
+def failure_of(text: str, *names: str) -> str:
+    """Return a digest of what hub_text() shares over one failure. names: of objects and pods."""
+    text = _HEX.sub("", text.removeprefix(_COMBINED))
     for name in filter(None, names):
         text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?:-[a-z0-9]+)*(?![A-Za-z0-9-])", "", text)
     return hashlib.sha256(_NUMBER.sub("", text).encode()).hexdigest()[:12]
@@ -357,10 +357,18 @@ class HostEvents:
             return None
         root, work, manifest = target
         involved = event.involved_object
-        failure = failure_of(event.message, involved.name, key_of(root).name)
+        nodes = self._stores.membership.nodes_of(vc.name)
+        text = hub_text(
+            event.message,
+            names_of(root, self._context_for(vc, id_of_work(work))),
+            len(nodes),
+            {(taint.key, taint.value) for node in nodes for taint in node.spec.taints},
+            partial(is_foreign, self._stores, self._virtual_clusters.everywhere, vc.name),
+        )
         # A recreated template is another one.
         uid = annotations_of(manifest).get(TEMPLATE_UID_ANNOTATION)
         (group, _, kind), namespace, name = key_of(manifest)
+        failure = failure_of(text, involved.name, key_of(root).name, name)
         identity = (id_of_work(work), group, kind, namespace, name, str(uid or ""))
         now_s = self._clock.monotonic()
         tally = share.series_of(event, now_s, *identity, event.reason, failure)
@@ -370,14 +378,6 @@ class HostEvents:
             return None
         if wait_s or not share.records.try_take():
             return Requeue(wait_s or WAITS_S)
-        nodes = self._stores.membership.nodes_of(vc.name)
-        text = hub_text(
-            event.message,
-            names_of(root, self._context_for(vc, id_of_work(work))),
-            len(nodes),
-            {(taint.key, taint.value) for node in nodes for taint in node.spec.taints},
-            partial(is_foreign, self._stores, self._virtual_clusters.everywhere, vc.name),
-        )
         if involved.kind != root["kind"]:
             text = f"{involved.kind} {involved.name}: {text}"
         text = f"cluster {vc.name}: {text}"

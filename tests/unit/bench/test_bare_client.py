@@ -8,7 +8,7 @@ import pytest
 
 from bench.audit import Sent, kinds
 from bench.bare_client import Request, copy, named
-from bench.fleet import waves
+from bench.fleet import waves_of
 from bench.leases import gaps
 from e2e.lab.audit import Target, Written
 
@@ -51,6 +51,11 @@ def test_creation_has_the_content_of_the_object_and_none_of_the_server() -> None
     }
 
 
+def test_creation_on_another_server_keeps_its_name() -> None:
+    request = copy(sent("create", MAPS, TARGET), LIVE, None)
+    assert (request.path, body(request)["metadata"]["name"]) == (MAPS, "web")
+
+
 def test_creation_where_nothing_is_renamed_gets_a_name_of_its_own() -> None:
     request = copy(sent("create", MAPS, TARGET), LIVE, str)
     assert body(request)["metadata"]["name"] == "bare-web"
@@ -75,7 +80,7 @@ def test_each_object_is_made_once_and_what_it_is_in_first() -> None:
     inner = sent("create", MAPS, TARGET)
     change = sent("patch", f"{MAPS}/web", TARGET)
     copies = [(each, copy(each, LIVE, rename)) for each in (inner, change, change, space)]
-    found = waves(copies)
+    found = waves_of(copies)
     assert [[chain[0].method for chain in wave] for wave in found] == [
         ["POST"],
         ["POST"],

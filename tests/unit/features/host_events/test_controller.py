@@ -26,6 +26,7 @@ from tests.fakes.world import World, new_world
 
 NAMESPACE = "edge-v-branch-a"
 EVENTS = f"/api/v1/namespaces/{NAMESPACE}/events"
+TAINT = "node(s) had untolerated taint {made-by: a-neighbour}"
 TEXT = "cluster branch-a: Pod {}: no such image"
 WORK = "karmada-es-branch-a/web-1"
 
@@ -149,6 +150,19 @@ async def test_one_failure_is_one_series_over_pods_and_restarts(setting: Setting
     await again.work(REPEATED_AFTER_S)
     assert [count for *_, count in await again.told()] == [10, 10]
     again.task.cancel()
+
+
+async def test_nodes_of_others_do_not_divide_a_series(setting: Setting) -> None:
+    elsewhere = "node(s) didn't match Pod's node affinity/selector"
+    others = f"0/4 nodes are available: 1 Insufficient cpu, 3 {elsewhere}."
+    tainted = f"0/5 nodes are available: 1 Insufficient cpu, 1 {TAINT}, 3 {elsewhere}."
+    setting.report("e1", message=others)
+    setting.report("e2", "web-1-b", message=tainted)
+    await setting.work()
+    assert [(kind, count) for kind, _, _, count in await setting.told()] == [
+        ("Deployment", 2),
+        ("Work", 2),
+    ]
 
 
 async def test_event_with_nothing_new_is_not_reported_again(setting: Setting) -> None:
