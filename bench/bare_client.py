@@ -71,7 +71,7 @@ class BareRun(msgspec.Struct, frozen=True):
 
 
 async def copies(
-    session: Session, sent: list[Sent], rename: Callable[[str], str]
+    session: Session, sent: list[Sent], rename: Callable[[str], str] | None = None
 ) -> list[tuple[Sent, Request]]:
     """Return what an agent sent, oldest first, each with its copy.
 
@@ -131,29 +131,30 @@ def _collection(sent: Sent) -> tuple[str, str, str]:
     return sent.server, f"{head}/{plural}", plural
 
 
-def copy(sent: Sent, live: Object, rename: Callable[[str], str]) -> Request:
+def copy(sent: Sent, live: Object, rename: Callable[[str], str] | None) -> Request:
     """Return the request that writes what an agent wrote to an object of other names.
 
-    live: the object as it is now.
+    live: the object as it is now. rename: None for the same names on another server.
     """
     write = sent.write
     original = write.path.partition("?")[0]
-    path = rename(original)
+    renamed = rename or str
+    path = renamed(original)
     if write.subresource == "status":
         body: Object = {"status": live.get("status", {})}
-        return Request(sent.server, "PATCH", path, _renamed(body, rename))
+        return Request(sent.server, "PATCH", path, _raw(body, renamed))
     if write.verb == "create":
         metadata = {k: v for k, v in live["metadata"].items() if k not in _OF_SERVER}
         metadata.pop("finalizers", None)  # nobody would remove them
-        if path == original and rename(live["metadata"]["name"]) == live["metadata"]["name"]:
+        if rename and path == original and rename(metadata["name"]) == metadata["name"]:
             metadata["name"] = f"bare-{metadata['name']}"
         body = {**{k: v for k, v in live.items() if k != "status"}, "metadata": metadata}
-        return Request(sent.server, "POST", path, _renamed(body, rename))
+        return Request(sent.server, "POST", path, _raw(body, renamed))
     at = {"metadata": {"annotations": {"bench-bare": write.at.isoformat()}}}
     return Request(sent.server, METHODS[write.verb], path, msgspec.Raw(orjson.dumps(at)))
 
 
-def _renamed(body: Object, rename: Callable[[str], str]) -> msgspec.Raw:
+def _raw(body: Object, rename: Callable[[str], str]) -> msgspec.Raw:
     return msgspec.Raw(rename(orjson.dumps(body).decode()).encode())
 
 

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -14,8 +14,9 @@ from bench.lab import Lab, control_planes
 from bench.record import Goal, Record
 from bench.session import Session, describe, ending, open_session
 
-Measure = Callable[[Session, Record], Coroutine[Any, Any, None]]
-"""Adds what it measures to the record."""
+T = TypeVar("T")
+Measure = Callable[[Session, Record], Coroutine[Any, Any, T]]
+"""Adds what it measures to the record, and may return what another one needs."""
 HELP = {"help_option_names": ["-h", "--help"]}
 QUICK = click.option("--quick", is_flag=True, help="Small numbers, no file: does it work at all?")
 KEEP = click.option("--keep", is_flag=True, help="Leave the control planes up and say where.")
@@ -38,8 +39,8 @@ class Runs:
             raise click.UsageError(text)
 
     def on_control_planes(
-        self, measure: Measure, groups: int, each: int = 1, *, hosts: int = 1
-    ) -> None:
+        self, measure: Measure[T], groups: int, each: int = 1, *, hosts: int = 1
+    ) -> T:
         """Measure on control planes that run for this only. groups: of nodes; each: of a group.
 
         hosts: 2 where karmada-agent has one of its own.
@@ -47,13 +48,13 @@ class Runs:
         with control_planes(
             groups, keep=self.keep, hosts=hosts, each=each, audit=True, qps=self.karmada_qps
         ) as lab:
-            asyncio.run(ending(self._measure(lab, measure)))
+            return asyncio.run(ending(self._measure(lab, measure)))
 
-    async def _measure(self, lab: Lab, measure: Measure) -> None:
+    async def _measure(self, lab: Lab, measure: Measure[T]) -> T:
         async with open_session(lab) as session:
             qps = {"requests a second of Karmada's controllers": str(self.karmada_qps or 40)}
             self.record.machine = self.record.machine or await describe(session) | qps
-            await measure(session, self.record)
+            return await measure(session, self.record)
 
 
 def bench_command(

@@ -1,7 +1,7 @@
 """What many virtual clusters take on one process: from nothing to all Ready, at rest, with Works.
 
-Each size and repetition has control planes of its own. Afterwards a bare client makes what ours
-made until all were Ready, each object once, under other names; then karmada-agent serves the host.
+Each size and repetition has control planes of its own. After ours karmada-agent serves the host. On
+others a bare client makes what ours had made when all were Ready, each object once.
 """
 
 import time
@@ -43,9 +43,12 @@ async def measure(
     nodes: int,
     pods: int,
     works_each: int,
-    shards: int = 1,
-) -> None:
-    """Measure one size; nodes: of the host. shards: processes of our agent."""
+    shards: int,
+) -> list[list[Chain]]:
+    """Measure one size; return what the bare client sends for it.
+
+    nodes: of the host. shards: processes of our agent.
+    """
     await make_pods(session.host, pods, nodes)
     clusters = node_groups("fleet", count)
     session.requests.skip()
@@ -53,14 +56,27 @@ async def measure(
         await session.bench.wait_ready(clusters, agent, START_S)
         seconds, cpu_s, sent = agent.age_s(), agent.cpu_s(), session.requests.news(audit.OURS)
         _add_ready(result, OURS, count, seconds, cpu_s, sent)
+        objects = [each for each in sent if each.write.target.plural != "events"]
+        waves = waves_of(await bare_client.copies(session, objects))
         await _at_rest(session, agent, result, OURS, count)
         if works_each:
             await _works(session, agent, result, list(clusters), works_each)
             await session.bench.end_namespace()
-    await _bare(session, sent, result, count)
     with session.lab.karmada_agent("theirs") as agent:
         await session.bench.wait_ready(["theirs"], agent, START_S)
         await _at_rest(session, agent, result, THEIRS, count)
+    return waves
+
+
+async def measure_bare(
+    session: Session, result: Record, count: int, nodes: int, pods: int, waves: list[list[Chain]]
+) -> None:
+    """Send the same to a hub and a host that have seen none of it."""
+    await make_pods(session.host, pods, nodes)
+    session.requests.skip()
+    done = await bare_client.send(session.lab, waves)
+    sent = session.requests.news(audit.BARE)
+    _add_ready(result, BARE, count, done.seconds, done.cpu_s, sent)
 
 
 def _add_ready(
@@ -105,15 +121,7 @@ async def _works(
     result.add(f"{name}: RSS, MB", (await memory(agent)).rss_kb / 1024, at=count)
 
 
-async def _bare(session: Session, sent: list[Sent], result: Record, count: int) -> None:
-    objects = [each for each in sent if each.write.target.plural != "events"]
-    copies = await bare_client.copies(session, objects, _rename)
-    done = await bare_client.send(session.lab, waves(copies))
-    sent = session.requests.news(audit.BARE)
-    _add_ready(result, BARE, count, done.seconds, done.cpu_s, sent)
-
-
-def waves(copies: list[tuple[Sent, Request]]) -> list[list[Chain]]:
+def waves_of(copies: list[tuple[Sent, Request]]) -> list[list[Chain]]:
     """Return each write of an object once: what others are in first, what changes them last."""
     outer: dict[object, Chain] = {}
     inner: dict[object, Chain] = {}
@@ -128,10 +136,6 @@ def waves(copies: list[tuple[Sent, Request]]) -> list[list[Chain]]:
             wave = outer
         wave.setdefault((sent.server, write.target, write.subresource), [request])
     return [list(wave.values()) for wave in (outer, inner, changes)]
-
-
-def _rename(text: str) -> str:
-    return text.replace("fleet-", "bare-")
 
 
 @bench_command("fleet", GOALS, "virtual clusters")
@@ -171,7 +175,9 @@ def command(
             nodes = count * each
             size = partial(measure, count=count, nodes=nodes, pods=pods)
             size = partial(size, works_each=works_each, shards=shards)
-            runs.on_control_planes(size, count, each=each)
+            waves = runs.on_control_planes(size, count, each=each)
+            bare = partial(measure_bare, count=count, nodes=nodes, pods=pods, waves=waves)
+            runs.on_control_planes(bare, count, each=each)
 
 
 if __name__ == "__main__":
