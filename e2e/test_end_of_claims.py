@@ -74,11 +74,12 @@ def test_cluster_that_is_deleted_as_soon_as_it_is_registered_leaves(lab: Lab) ->
 def preserved(lab: Lab) -> Iterator[Group]:
     """Return the group of a VirtualCluster object that adopts namespaces, and preserves all."""
     group = lab.group("b", nodes=2, cpu="40")
-    names = [lab.namespace(f"-{number}") for number in range(ADOPTED)]
-    for name in names:
+    names = [f"{lab.id}-{number}" for number in range(ADOPTED)]
+    for number, name in enumerate(names):
         home = objects.namespace(name)
         home["metadata"]["annotations"] = {f"{DOMAIN}/allow-adoption": group.name}
-        lab.host.create(home)
+        lab.host.create(home)  # first: an agent for the whole host would bring it there
+        lab.namespace(f"-{number}")
     serve(lab, lab.group("a"))
     spec = {"deletionPolicy": "Preserve", "adoptNamespaces": names} | BOUNDED
     lab.host.create(

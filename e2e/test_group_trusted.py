@@ -21,6 +21,7 @@ def test_names_of_edges_are_unknown_and_labels_of_edges_are_not_trusted(lab: Lab
     assert f"the group is selected by label {lab.label}" in found["message"]
 
 
+@pytest.mark.usefixtures("only_edges")
 def test_agent_on_a_node_of_a_group_is_reported(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     group = lab.group("a", nodes=2)
     monkeypatch.setenv("NODE_NAME", group.nodes[0])

@@ -64,6 +64,8 @@ def test_each_virtual_cluster_resolves_to_its_own_services(lab: Lab, dns: CoreDn
 @pytest.mark.parametrize("mode", ["SearchDomain", "VirtualFirst"])
 def test_host_namespace_of_the_same_name(lab: Lab, dns: CoreDns, mode: str) -> None:
     group = lab.group("a")
+    # First: an agent for the whole host, of another story, brings each namespace of the hub there.
+    lab.host.create(objects.namespace(f"{lab.id}-shop"))
     _serve(lab, group.settings(serviceNames=mode), clusterDNS=["127.0.0.1"])
     shop, client = lab.namespace("-shop"), lab.namespace("-client")
     app = objects.deployment(client)
@@ -71,7 +73,6 @@ def test_host_namespace_of_the_same_name(lab: Lab, dns: CoreDns, mode: str) -> N
     lab.propagate([app], group)
     pod = _pod_spec(lab, app, group)
     own = _address(lab, shop, group)
-    lab.host.create(objects.namespace(shop))
     try:
         foreign = lab.host.create(objects.service(shop))["spec"]["clusterIP"]
         full = f"web.{shop}.svc.cluster.local"

@@ -13,6 +13,8 @@ from e2e.lab.works import condition
 
 SAMPLE = Path(__file__).parent.parent / "manifests" / "samples" / "spread-over-hosts.yaml"
 HOST_LABEL = "virtualcluster.kubeedge.io/host"
+ON_SECOND_HOST = "Strict"
+"""A host has one profile, and stories that run meanwhile join with this one there."""
 TWO_CLUSTERS = [{"spreadByField": "cluster", "minGroups": 2, "maxGroups": 2}]
 BY_CAPACITY = {
     "replicaDivisionPreference": "Weighted",
@@ -26,7 +28,7 @@ def test_clusters_of_one_host_have_its_label_and_those_of_another_have_another(
 ) -> None:
     a, b, c = lab.group("a"), lab.group("b"), lab2.group("c")
     lab.serve(a, b)
-    lab2.serve(c)
+    lab2.serve(c, tenancy=ON_SECOND_HOST)
     first, second, other = (_labels(lab, group)[HOST_LABEL] for group in (a, b, c))
     assert first == second != other
     for api, seen in ((lab.host, first), (lab2.host, other)):
@@ -108,7 +110,7 @@ def _two_hosts(
         lab2.group("c", cpu=cpus[2]),
     )
     lab.serve(one, two, clusterRegion=f"{lab.id}-north")
-    lab2.serve(other, clusterRegion=f"{lab.id}-south")
+    lab2.serve(other, clusterRegion=f"{lab.id}-south", tenancy=ON_SECOND_HOST)
     lab.namespace()
     return one, two, other
 

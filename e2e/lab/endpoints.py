@@ -1,11 +1,12 @@
 """What agents answer at their own endpoints, and how a real agent's metrics compare."""
 
 import re
-import socket
 from dataclasses import dataclass
 
 import urllib3
 from prometheus_client.parser import text_string_to_metric_families
+
+from control_planes.launch import low_ports
 
 _HTTP = urllib3.PoolManager(retries=False, timeout=5.0)
 _ANY_TLS = urllib3.PoolManager(
@@ -14,9 +15,8 @@ _ANY_TLS = urllib3.PoolManager(
 
 
 def free_address() -> str:
-    """Return an address nobody listens at now."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"127.0.0.1:{listener.getsockname()[1]}"
+    """Return an address nobody listens at, nor is given one of by the kernel."""
+    return f"127.0.0.1:{low_ports(1)[0]}"
 
 
 @dataclass(frozen=True)

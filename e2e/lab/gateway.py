@@ -1,12 +1,12 @@
 """`karmada-vc-agent gateway` as a process, with certificates of its own and its own account."""
 
 import json
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from control_planes.launch import low_ports
 from control_planes.pki import Authority, write_private
 from e2e.lab.access import account_kubeconfig
 from e2e.lab.agent import LOG_TAIL, ROOT, Agent, clean_environment
@@ -36,8 +36,7 @@ class Gateway:
         self._directory = lab.directory / "gateway"
         self._directory.mkdir()
         self._process: subprocess.Popen[bytes] | None = None
-        with socket.create_server((HOST, 0)) as one:
-            self.port: int = one.getsockname()[1]
+        self.port = low_ports(1)[0]
         authority = Authority("gateway-ca")
         pair = authority.issue_server()
         self._file("tls.crt").write_bytes(pair.certificate)

@@ -63,7 +63,9 @@ def _served(api: Api) -> dict[tuple[str, str, str], KindInfo]:
         versions += [f"/apis/{each['groupVersion']}" for each in group["versions"]]
     found = {}
     for path in versions:
-        answer = api.get(path)
+        answer = api.find(path)
+        if answer is None:
+            continue  # a kind of another story, which is gone
         group, version, _ = parse_api_version(answer["groupVersion"], "")
         for entry in answer["resources"]:
             plural = entry["name"]

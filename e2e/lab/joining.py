@@ -1,6 +1,7 @@
 """`karmada-vc-agent join` as a story runs it: by an administrator of the hub, or by a token."""
 
 import base64
+import re
 import secrets
 import subprocess
 import sys
@@ -14,6 +15,9 @@ from e2e.lab.api import Api
 from e2e.lab.lab import FAST, Group, Lab
 from e2e.lab.step import Step, program_for
 from karmada_vc_agent.install.join_hub import public_key_hash
+
+RULES_OF_OTHERS = re.compile(r"host: ClusterRole \S+ (lacks |differs: \.rules: - )")
+"""`doctor` about rules for CRDs of other stories: added since the join, or removed."""
 
 
 class Joining:

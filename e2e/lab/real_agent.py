@@ -109,7 +109,9 @@ def _remove_traces(lab: Lab, cluster: str, own: str) -> None:
     for namespace in lab.host.list("/api/v1/namespaces", "karmada.io/managed=true"):
         metadata = namespace["metadata"]
         origin = metadata.get("annotations", {}).get("work.karmada.io/namespace")
-        if origin == execution_namespace(cluster):
+        # An adopted one is another story's, whose agent takes the mark off.
+        is_claimed = "virtualcluster.kubeedge.io/cluster" in metadata.get("labels", {})
+        if origin == execution_namespace(cluster) and not is_claimed:
             lab.host.delete(f"/api/v1/namespaces/{metadata['name']}")
     for api in (lab.hub, lab.host):
         api.delete(f"/api/v1/namespaces/{own}")
