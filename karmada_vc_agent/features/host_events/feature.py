@@ -186,7 +186,7 @@ def hub_text(
     nodes: how many the virtual cluster has. taints: of these, (key, value). is_foreign: whether a
     word is the name of something of another virtual cluster.
     """
-    text = cut_words(one_line(message[:TEXT_AT_MOST]))
+    text = cut_words(one_line(message[:TEXT_AT_MOST].removeprefix(_COMBINED)))
     match = _UNSCHEDULABLE.fullmatch(text)
     if match:
         text = _unschedulable(int(match[1]), match[2], nodes, taints)
@@ -207,18 +207,19 @@ def _unschedulable(total: int, text: str, nodes: int, taints: Collection[tuple[s
     The text after the counts is about preemption, over all nodes of the host.
     """
     text = text.partition(". ")[0].removesuffix(".")
-    counted = _COUNTED.findall(text) if text[:1].isdigit() else []
-    others = max(0, total - nodes)
-    kept = []
-    for number, why in counted:
-        count = int(number)
+    # The scheduler sorts by numbers, which are those of all nodes.
+    counted = sorted((why, int(number)) for number, why in _COUNTED.findall(text))
+    counted = counted if text[:1].isdigit() else []
+    others, rest, kept = total - nodes, [], []
+    for why, count in counted:
         taint = _TAINT.search(why) if "taint" in why else None
         if taint is not None and (taint[1], taint[2] or "") not in taints:
-            others -= min(count, others)  # no node of the virtual cluster has it
-            continue
-        if any(mark in why for mark in _OUTSIDE):
-            hidden = min(count, others)
-            count, others = count - hidden, others - hidden
+            others -= count  # no node of the virtual cluster has it
+        else:
+            rest.append((why, count))
+    for why, number in rest:
+        hidden = min(number, max(0, others)) if any(mark in why for mark in _OUTSIDE) else 0
+        count, others = number - hidden, others - hidden
         if count:
             kept.append(f"{min(count, nodes)} {why}")
     reasons = ", ".join(kept) if counted else text
@@ -227,7 +228,7 @@ def _unschedulable(total: int, text: str, nodes: int, taints: Collection[tuple[s
 
 def failure_of(text: str, *names: str) -> str:
     """Return a digest of what hub_text() shares over one failure. names: of objects and pods."""
-    text = _HEX.sub("", text.removeprefix(_COMBINED))
+    text = _HEX.sub("", text)
     for name in filter(None, names):
         text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?:-[a-z0-9]+)*(?![A-Za-z0-9-])", "", text)
     return hashlib.sha256(_NUMBER.sub("", text).encode()).hexdigest()[:12]
@@ -285,8 +286,10 @@ class _Share:
 
     def series_of(self, event: HostEvent, now_s: float, *identity: str) -> _Tally:
         name = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:16]
-        tally = self.series.setdefault(name, _Tally(name, now_s))
-        self.of_event[event.metadata.uid] = tally
+        tally, uid = self.series.setdefault(name, _Tally(name, now_s)), event.metadata.uid
+        before = self.of_event.get(uid, tally)  # another one, if its text on the hub changed
+        tally.earlier -= before.counts.get(uid, 0) - tally.counts.get(uid, 0)
+        self.of_event[uid] = tally
         return tally
 
 

@@ -165,6 +165,14 @@ async def test_nodes_of_others_do_not_divide_a_series(setting: Setting) -> None:
     ]
 
 
+async def test_event_whose_text_changes_is_counted_once(setting: Setting) -> None:
+    for message, count in (("a", 3), ("b", 4), ("a", 6)):
+        setting.report("e1", message=message, count=count)
+        await setting.work(REPEATED_AFTER_S + 1)
+    found = {(text[-1], count) for kind, _, text, count in await setting.told() if kind == "Work"}
+    assert found == {("a", 5), ("b", 1)}
+
+
 async def test_event_with_nothing_new_is_not_reported_again(setting: Setting) -> None:
     setting.report("e1")
     await setting.work()

@@ -11,6 +11,7 @@ OURS = (("gpu", "yes"), ("only", ""))
 FOREIGN = {"edge-v-branch-b", "node-of-b"}
 TAINTED = "node(s) had untolerated taint"
 OURS_1, OURS_2 = f"{TAINTED} {{gpu: yes}}", f"{TAINTED} {{only: }}"
+CPU = "Insufficient cpu"
 ELSEWHERE = "node(s) didn't match Pod's node affinity/selector"
 UIDS = ("12345678-1234-1234-1234-1234567890ab", "abcdefab-cdef-abcd-efab-cdefabcdefab")
 QUOTA = 'Error creating: pods "web-5d9-abcde" is forbidden: exceeded quota: vc-quota, '
@@ -24,6 +25,7 @@ def shown(message: str, nodes: int = 2) -> str:
     ("message", "text"),
     [
         ("plain", "plain"),
+        ("(combined from similar events): Error: no", "Error: no"),
         ("two\nlines \x1b[31m", "two lines \\x1b[31m"),
         ("web-x_edge-v-branch-a(uid)", "web-x_edge(uid)"),
         ("edge-v-branch-b/secret of node-of-b, node-1", ".../secret of ..., node-1"),
@@ -69,6 +71,14 @@ def test_nodes_are_counted_over_the_virtual_cluster(message: str, text: str) -> 
     assert found == f"0/2 nodes are available: {text}."
 
 
+def test_nodes_of_others_change_neither_the_order_nor_the_reasons() -> None:
+    foreign = f"{TAINTED} {{tenant: branch-b}}"
+    few = f"0/7 nodes are available: 1 {foreign}, 1 {OURS_1}, 6 {ELSEWHERE}, 9 {CPU}."
+    many = f"0/90 nodes are available: 10 {OURS_1}, 6 {ELSEWHERE}, 84 {foreign}, 9 {CPU}."
+    reasons = [f"2 Insufficient cpu, 2 {ELSEWHERE}, {n} {OURS_1}" for n in (1, 2)]
+    assert [shown(few), shown(many)] == [f"0/2 nodes are available: {each}." for each in reasons]
+
+
 def test_a_group_without_nodes_has_none() -> None:
     message = "0/7 nodes are available: 7 node(s) didn't match Pod's node affinity/selector."
     assert shown(message, 0) == "0/0 nodes are available."
@@ -82,7 +92,6 @@ def test_a_group_without_nodes_has_none() -> None:
             f"Back-off restarting web-5d9-x_edge({UIDS[1]})",
         ),
         (f"{QUOTA}used: pods=2", f"{QUOTA.replace('abcde', 'vwxyz')}used: pods=3"),
-        ("Error: no", "(combined from similar events): Error: no"),
         ("0/3 nodes are available: 3 a.", "0/4 nodes are available: 4 a."),
     ],
 )
