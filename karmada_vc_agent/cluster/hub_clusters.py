@@ -350,6 +350,8 @@ class AgentState:
         self._collection = f"/api/v1/namespaces/{namespace}/configmaps"
         self._path = f"{self._collection}/{self._name}"
         self._values: dict[str, str] = {}
+        self.live: Object = {}
+        """The ConfigMap as it was last read again, with what was written since."""
         self._extra = {"config_map": f"{namespace}/{self._name}"}
         self._lock = SharedLock()
         self._batch: dict[str, str | None] = {}
@@ -426,17 +428,21 @@ class AgentState:
         fields = {key: value for key, value in asdict(record).items() if value is not False}
         await self.write(_CLUSTER_PREFIX + name, orjson.dumps(fields).decode())
 
-    async def read_again(self, name: str) -> ClusterRecord | None:
-        """Return a record as it is on the host, where `leave` writes, too. Raises KubeError."""
+    async def read_again(self, name: str, *, is_recent: bool = False) -> ClusterRecord | None:
+        """Return a record as it is on the host, where `leave` writes, too. Raises KubeError.
+
+        is_recent: what was read again last is recent enough.
+        """
         key = _CLUSTER_PREFIX + name
         async with self._lock:
             try:
-                value = dig(await self._client.get(self._path), "data", key)
+                if not (is_recent and self.live):
+                    self.live = await self._client.get(self._path)
             except NotFoundError:
                 await self._patch(self._own())
-            else:
-                if isinstance(value, str):
-                    self._values[key] = value
+                self.live = {}
+            if isinstance(value := dig(self.live, "data", key), str):
+                self._values[key] = value
         return self.cluster(name)
 
     async def remember_deleted(self, name: str, uid: str, settings: str) -> ClusterRecord:
@@ -489,8 +495,14 @@ class AgentState:
 
     async def _store(self, values: Mapping[str, str | None]) -> None:
         await self._patch(values)
+        data = dig(self.live, "data") or {}
+        self.live = self.live and {**self.live, "data": {**data, **values}}
         merged = {**self._values, **values}
         self._values = {key: value for key, value in merged.items() if value is not None}
+
+    async def annotate(self, key: str, value: str | None) -> None:
+        """Write an annotation of the ConfigMap, None = remove it. Raises KubeError."""
+        await self._client.merge_patch(self._path, {"metadata": {"annotations": {key: value}}})
 
     async def ensure_namespace(self) -> None:
         try:

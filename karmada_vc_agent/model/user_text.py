@@ -36,7 +36,7 @@ def cut_words(text: str) -> str:
 
 def listed(names: Sequence[str], shown: int = SHOWN, count: int = 0) -> str:
     """Return `a, b and 3 more`. count: of all of them, where `names` has only the first."""
-    left = max(len(names), count) - shown
+    left = max(len(names), count) - len(names[:shown])
     return ", ".join(names[:shown]) + (f" and {left} more" if left > 0 else "")
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from karmada_vc_agent.cluster.hub_clusters import AgentState
 from karmada_vc_agent.commands import shared
 from karmada_vc_agent.commands.shared import CommandError, one_line_errors
 from karmada_vc_agent.config.checks import cluster_name_problem
@@ -15,7 +16,7 @@ from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.kube.kubeconfig import find_credentials
 from karmada_vc_agent.kube.transport import Credentials
-from karmada_vc_agent.model.objects import dig
+from karmada_vc_agent.model.objects import decode_as
 from karmada_vc_agent.model.user_text import listed
 
 _SHOWN = 10
@@ -57,14 +58,22 @@ def confirm_deletions(**options: Any) -> None:
             raise ConfigError("flags", "NAME", problem)
         _, agent, namespace = shared.settings_and_agent(options)
         host = find_credentials(options["kubeconfig"], in_cluster_first=True)
-        path = feature.state_path(namespace, agent)
-        asyncio.run(_decide(host, path, name, keeps=options["keeps"], is_sure=options["is_sure"]))
+        keeps, is_sure = options["keeps"], options["is_sure"]
+        asyncio.run(_decide(host, namespace, agent, name, keeps=keeps, is_sure=is_sure))
 
 
-async def _decide(host: Credentials, path: str, name: str, *, keeps: bool, is_sure: bool) -> None:
+async def _decide(
+    host: Credentials, namespace: str, agent: str, name: str, *, keeps: bool, is_sure: bool
+) -> None:
     """Show what is held, and annotate the agent's state. Raises CommandError, KubeError."""
     async with ApiClient("host", host, user_agent="karmada-vc-agent-confirm") as client:
-        record = await _record(client, path, name)
+        state = AgentState(client, namespace, agent)
+        try:
+            await state.look()
+        except NotFoundError as error:
+            text = f"no agent {agent} has its state in namespace {namespace}: give --agent-name and"
+            raise CommandError(f"{text} --agent-namespace") from error
+        record = decode_as(feature.Record, state.value(feature.RECORD_PREFIX + name))
         if record is None:
             click.echo(f"{name}: no deletion is held")
             return
@@ -72,7 +81,8 @@ async def _decide(host: Credentials, path: str, name: str, *, keeps: bool, is_su
             f"{name}: the hub deletes {record.objects + record.removed} of {record.total} objects; "
             f"{record.removed} are deleted, {record.objects} are held"
         )
-        click.echo(f"  Works: {listed(record.works, _SHOWN)}")
+        if record.works:  # with thousands of virtual clusters the record has no space for names
+            click.echo(f"  Works: {listed(record.works, _SHOWN, record.count)}")
         fate = "Keep" if keeps else "Delete"
         if not is_sure and not sys.stdin.isatty():
             raise CommandError(
@@ -81,17 +91,5 @@ async def _decide(host: Credentials, path: str, name: str, *, keeps: bool, is_su
         if not is_sure and not click.confirm(f"{fate} {record.objects} objects on the host?"):
             raise CommandError("nothing was changed")
         value = f"{feature.KEEP if keeps else ''}{record.digest}"
-        await client.merge_patch(
-            path, {"metadata": {"annotations": {feature.CONFIRM_PREFIX + name: value}}}
-        )
+        await state.annotate(feature.CONFIRM_PREFIX + name, value)
         click.echo(f"{name}: confirmed; the agent follows within seconds")
-
-
-async def _record(client: ApiClient, path: str, name: str) -> feature.Record | None:
-    try:
-        state = await client.get(path)
-    except NotFoundError as error:
-        text = f"no agent has its state at {path}: give --agent-name and --agent-namespace"
-        raise CommandError(text) from error
-    value = dig(state, "data", feature.RECORD_PREFIX + name)
-    return feature.read_record(value if isinstance(value, str) else "")

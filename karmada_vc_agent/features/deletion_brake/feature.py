@@ -25,7 +25,6 @@ from karmada_vc_agent.kube.controller import (
     Signal,
     itself,
 )
-from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.model.objects import Object, annotations_of, decode_as, gvk_of, uid_of
 from karmada_vc_agent.model.quantity import Duration
 from karmada_vc_agent.model.user_text import listed
@@ -44,8 +43,10 @@ CONFIRM_PREFIX = f"confirm-deletions.{DOMAIN}/"
 """On that ConfigMap, by an administrator, then a virtual cluster: which list, and what with it."""
 KEEP = "keep "
 """Before the digest: delete the Works alone, and keep their objects on the host."""
-_NAMED = 20
-"""Works that a record names; those of all virtual clusters are in one ConfigMap."""
+_NAMED = 10
+"""Works that a record names at most."""
+_STATE_BYTES, _WITHOUT_NAMES_BYTES, _NAME_BYTES = 2**20, 400, 256
+"""What a ConfigMap may have; what each virtual cluster has in it, names of Works aside; a name."""
 
 
 class DeletionBrakeSettings(
@@ -87,7 +88,7 @@ class Record(msgspec.Struct, frozen=True):
     """The held deletions of a virtual cluster, as recorded on the host.
 
     removed: objects deleted within the window before. objects: those held. total: all objects,
-    removed ones included. works: names of some held Works.
+    removed ones included. works: names of some held Works. count: how many are held.
     """
 
     digest: str
@@ -95,24 +96,19 @@ class Record(msgspec.Struct, frozen=True):
     objects: int
     total: int
     works: tuple[str, ...] = ()
+    count: int = 0
 
 
-def record_of(deletions: Iterable[Deletion], removed: int, total: int) -> Record:
+def record_of(
+    deletions: Iterable[Deletion], removed: int, total: int, virtual_clusters: int = 1
+) -> Record:
     """Return the record of held deletions, in any order; Works without objects are in no list."""
+    space = max(0, _STATE_BYTES // max(1, virtual_clusters) - _WITHOUT_NAMES_BYTES)
     held = sorted((each for each in deletions if each.objects), key=lambda each: each.work)
     uids = "\n".join(sorted(each.uid for each in held))
     digest = hashlib.sha256(uids.encode()).hexdigest()[:16]
-    return Record(digest, removed, count(held), total, tuple(each.work for each in held[:_NAMED]))
-
-
-def read_record(text: str) -> Record | None:
-    """Return a record; None if there is none, or a malformed one."""
-    return decode_as(Record, text)
-
-
-def state_path(namespace: str, agent: str) -> str:
-    """Return the path of the ConfigMap with the agent's state."""
-    return f"/api/v1/namespaces/{namespace}/configmaps/{agent}-state"
+    names = tuple(each.work for each in held[: min(_NAMED, space // _NAME_BYTES)])
+    return Record(digest, removed, count(held), total, names, len(held))
 
 
 def count(deletions: Iterable[Deletion]) -> int:
@@ -124,6 +120,8 @@ COUNTED_FOR_S = 1.0
 """How long a count of Works is used; what is removed meanwhile is added to it."""
 CHECK_S = 5.0
 """How often it is checked whether held deletions are confirmed, or taken back."""
+READ_S = 1.0
+"""All whose record is written share what was read of the host's state for so long: it is large."""
 SETTLES_S = 1.0
 """Works are deleted one after the other; the record is not written for each of them."""
 COMPONENT = "deletion-brake"
@@ -164,17 +162,16 @@ class DeletionBrake:
 
     def __init__(self, parts: Parts) -> None:
         common, works = parts.common, parts.works
-        config = common.config
-        self._limits = config.of(DeletionBrakeFields).deletion_brake
-        self._host = common.clients.host
-        self._path = state_path(config.agent_namespace, config.agent_name)
+        self._limits = common.config.of(DeletionBrakeFields).deletion_brake
         self._state = common.state
         self._hub_clusters = common.stores.clusters
+        self._everywhere = common.virtual_clusters.everywhere
         self._works = works.watches.works
         self._finalizer = works.finalizer
         self._recorder = works.recorder
         self._work_due = common.signals.work_due
         self._monotonic = common.clock.monotonic
+        self._read_at = -math.inf
         self._clusters: dict[str, _Counted] = common.scopes.keep()
         self.changed: Signal[[str]] = Signal()
         self.reported: Signal[[str]] = Signal()
@@ -203,8 +200,8 @@ class DeletionBrake:
         raise RetryError(text, [("deletions", cluster)])
 
     def recorded_of(self, cluster: str) -> Record | None:
-        """Return what is recorded as held, None = nothing."""
-        return read_record(self._state.value(RECORD_PREFIX + cluster))
+        """Return what is recorded as held, None = nothing that can be read."""
+        return decode_as(Record, self._state.value(RECORD_PREFIX + cluster))
 
     async def reconcile(self, name: str) -> Requeue | None:
         """Record what is held; release what is confirmed, or not deleted any more."""
@@ -215,19 +212,21 @@ class DeletionBrake:
         held, recorded = self._held(name), self.recorded_of(name)
         counted = self._of(name)
         pending = list(counted.pending.values())
-        confirmed = await self._confirmed(name) if recorded is not None else ""
+        is_recent = held == recorded and self._monotonic() - self._read_at < READ_S
+        if held is not None or recorded is not None:
+            state = await self._state.read_again(name, is_recent=is_recent)
+            self._read_at = self._read_at if is_recent else self._monotonic()
+            counted.is_leaving |= state is not None and state.has_left
+        confirmed = annotations_of(self._state.live).get(CONFIRM_PREFIX + name, "")
         if recorded is not None and confirmed == KEEP + recorded.digest:
             return await self._keep(name, pending)
-        if held is not None:
-            state = await self._state.read_again(name)
-            counted.is_leaving |= state is not None and state.has_left
         if held is None or counted.is_leaving:
             await self._release(name)
             return None
-        if confirmed == held.digest:
+        if recorded is not None and confirmed == held.digest:
             extra = {"virtual_cluster": name, "objects": held.objects, "digest": confirmed}
             _log.info("Deleting what was confirmed", extra=extra)
-            await self._withdraw(name)
+            await self._state.annotate(CONFIRM_PREFIX + name, None)
             await self._release(name, pending)
             return None
         await self._state.write(RECORD_PREFIX + name, msgspec.json.encode(held).decode())
@@ -244,7 +243,7 @@ class DeletionBrake:
         if pending:
             return Requeue(SETTLES_S)
         _log.info("Kept the objects of deleted Works", extra={"virtual_cluster": name})
-        await self._withdraw(name)
+        await self._state.annotate(CONFIRM_PREFIX + name, None)
         await self._release(name)
         return None
 
@@ -274,18 +273,6 @@ class DeletionBrake:
                 self._recorder.record(COMPONENT, work, WARNING, "DeletionHeld", text)
         counted.shown = set(counted.pending)
 
-    async def _confirmed(self, name: str) -> str:
-        try:
-            state = await self._host.get(self._path)
-        except NotFoundError:
-            return ""
-        return annotations_of(state).get(CONFIRM_PREFIX + name, "")
-
-    async def _withdraw(self, name: str) -> None:
-        """Remove what was confirmed; it was carried out."""
-        annotations = {CONFIRM_PREFIX + name: None}
-        await self._host.merge_patch(self._path, {"metadata": {"annotations": annotations}})
-
     def _held(self, cluster: str) -> Record | None:
         """Count what is held, None = nothing. Raises NotReadyError while Works are not listed."""
         counted = self._of(cluster)
@@ -299,7 +286,7 @@ class DeletionBrake:
         if not is_held or self._is_exempt(cluster, counted):
             return None
         total = counted.removed + counted.remaining
-        return record_of(counted.pending.values(), counted.removed, total)
+        return record_of(counted.pending.values(), counted.removed, total, len(self._everywhere))
 
     def _of(self, cluster: str) -> _Counted:
         """Return what is counted; what an earlier process held is held again."""
@@ -393,10 +380,10 @@ def deletions_held(cluster: str, record: Record | None) -> Condition:
     """Return the condition; record: of what is held, None = nothing."""
     if record is None:
         return DELETIONS_HELD.false("NothingHeld", "no deletion waits for a confirmation")
-    named = listed(record.works, _SHOWN)
+    named = f" ({listed(record.works, _SHOWN, record.count)})" if record.works else ""
     text = (
         f"the hub deletes {record.objects + record.removed} of {record.total} objects at once; the "
-        f"agent holds {record.objects} deletions ({named}) until the hub takes them back, or an "
+        f"agent holds {record.objects} deletions{named} until the hub takes them back, or an "
         f"administrator of the host runs karmada-vc-agent confirm-deletions {cluster}"
     )
     return DELETIONS_HELD.true("TooManyDeletions", text)

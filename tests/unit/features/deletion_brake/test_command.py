@@ -6,12 +6,12 @@ from click.testing import CliRunner
 from karmada_vc_agent.cli import main
 from karmada_vc_agent.commands.shared import CommandError
 from karmada_vc_agent.features.deletion_brake.command import _decide
-from karmada_vc_agent.features.deletion_brake.feature import CONFIRM_PREFIX, state_path
+from karmada_vc_agent.features.deletion_brake.feature import CONFIRM_PREFIX
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import annotations_of
 from tests.fakes.api_server import FakeApiServer
 
-PATH = state_path("agents", "agent")
+PATH = "/api/v1/namespaces/agents/configmaps/agent-state"
 RECORD = '{"digest":"d1","removed":3,"objects":20,"total":40,"works":["one","two"]}'
 
 
@@ -23,7 +23,7 @@ def seed(host: FakeApiServer, **data: str) -> None:
 async def decide(host: FakeApiServer, *, keeps: bool = False, is_sure: bool = True) -> str:
     """Run the command for branch-a; return what is confirmed."""
     credentials = Credentials(host.url, None, "a test")
-    await _decide(credentials, PATH, "branch-a", keeps=keeps, is_sure=is_sure)
+    await _decide(credentials, "agents", "agent", "branch-a", keeps=keeps, is_sure=is_sure)
     key = f"{CONFIRM_PREFIX}branch-a"
     return annotations_of(host.live(PATH)).get(key, "")
 
@@ -37,6 +37,16 @@ async def test_list_is_shown_and_confirmed(
     shown = capsys.readouterr().out
     assert "deletes 23 of 40 objects; 3 are deleted, 20 are held" in shown
     assert "one, two" in shown
+
+
+async def test_record_without_space_for_names_is_shown_by_its_numbers(
+    host: FakeApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seed(host, **{"deletions.branch-a": RECORD.replace('"one","two"', "")})
+    assert await decide(host) == "d1"
+    shown = capsys.readouterr().out
+    assert "20 are held" in shown
+    assert "Works" not in shown
 
 
 @pytest.mark.parametrize("data", [{}, {"deletions.branch-b": RECORD}, {"deletions.branch-a": "{"}])

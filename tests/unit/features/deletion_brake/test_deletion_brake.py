@@ -5,19 +5,19 @@ from collections.abc import AsyncIterator, Iterable
 import pytest
 from prometheus_client import generate_latest
 
-from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, ClusterRecord
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, AgentState, ClusterRecord
 from karmada_vc_agent.features.deletion_brake.feature import (
     CONFIRM_PREFIX,
     KEEP,
+    READ_S,
     DeletionBrake,
     DeletionBrakeSettings,
     Record,
     deletions_held,
-    read_record,
     setup,
-    state_path,
 )
 from karmada_vc_agent.kube.controller import NotReadyError, Requeue, RetryError
+from karmada_vc_agent.model.objects import decode_as
 from karmada_vc_agent.model.vocabulary import PRESERVE_ANNOTATION
 from tests.fakes import objects
 from tests.fakes.world import AGENT, AGENT_NAMESPACE, World, new_world
@@ -25,7 +25,7 @@ from tests.fakes.world import AGENT, AGENT_NAMESPACE, World, new_world
 A = "branch-a"
 CLUSTER = f"{CLUSTERS_PATH}/{A}"
 WORKS = f"/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-{A}/works"
-STATE = state_path(AGENT_NAMESPACE, AGENT)
+STATE = f"/api/v1/namespaces/{AGENT_NAMESPACE}/configmaps/{AGENT}-state"
 CONFIRM = CONFIRM_PREFIX + A
 SOME = range(5)
 ALL = range(10)
@@ -74,7 +74,8 @@ async def sync(world: World, numbers: Iterable[int]) -> list[int]:
 
 
 async def look(world: World) -> Requeue | None:
-    """Run the controller once."""
+    """Run the controller once, after what it read before is too old."""
+    world.skipped_s += READ_S
     found = await world.spec(setup).reconcile(A)
     assert found is None or isinstance(found, Requeue)
     return found
@@ -93,7 +94,7 @@ def left(world: World) -> int:
 
 def recorded(world: World) -> Record | None:
     data = world.host.live(STATE).get("data") or {}
-    return read_record(data.get(f"deletions.{A}", ""))
+    return decode_as(Record, data.get(f"deletions.{A}", ""))
 
 
 def status(world: World) -> str:
@@ -230,14 +231,47 @@ async def test_list_that_grew_is_confirmed_again(world: World) -> None:
 async def test_what_was_added_while_a_list_is_confirmed_is_not_permitted(world: World) -> None:
     record = await held(world)
 
-    async def meanwhile(_: str) -> None:
+    async def meanwhile(_: str, __: str | None) -> None:
         mark_deleted(world, [8, 9])
         assert await sync(world, [8, 9]) == [8, 9]
 
     confirm(world, record.digest)
-    world.parts.common.part(DeletionBrake)._withdraw = meanwhile  # type: ignore[method-assign, assignment]
+    world.parts.common.state.annotate = meanwhile  # type: ignore[method-assign, assignment]
     await look(world)
     assert await sync(world, [*SOME, 8, 9]) == [8, 9]
+    assert left(world) == 5
+
+
+async def test_all_that_is_held_shares_what_is_read(world: World) -> None:
+    await held(world)
+    brake = world.parts.common.part(DeletionBrake)
+    world.host.requests.clear()
+    for _ in range(1000):
+        assert await brake.reconcile(A) is not None
+    assert world.host.requests == []
+    assert await look(world) is not None
+    assert [each.method for each in world.host.requests] == ["GET"]
+
+
+async def test_what_is_written_for_others_hides_no_confirmation(world: World) -> None:
+    record = await held(world)
+    assert await look(world) is not None
+    confirm(world, record.digest)
+    await world.parts.common.state.read_again("branch-b")
+    await world.parts.common.state.write("deletions.branch-b", "{}")
+    brake = world.parts.common.part(DeletionBrake)
+    assert await brake.reconcile(A) is None
+    assert recorded(world) is None
+
+
+async def test_leave_is_noticed_while_deletions_are_held(world: World) -> None:
+    await held(world)
+    state = world.parts.common.state
+    record = ClusterRecord("u1", "s1", has_left=True)
+    await AgentState(world.host_client, AGENT_NAMESPACE, AGENT).remember(A, record)
+    assert await look(world) is None
+    assert state.cluster(A) == record
+    assert await sync(world, SOME) == []
     assert left(world) == 5
 
 

@@ -12,17 +12,16 @@ from karmada_vc_agent.features.deletion_brake.feature import (
     KEEP,
     RECORD_PREFIX,
     DeletionBrakeSettings,
-    read_record,
-    state_path,
+    Record,
 )
-from karmada_vc_agent.model.objects import dig
+from karmada_vc_agent.model.objects import decode_as, dig
 from tests.fakes import objects
 from tests.fuzz.served_ways import TENANT, Field, field
 
 CLUSTER = f"{CLUSTERS_PATH}/{TENANT}"
 WORKS = f"/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-{TENANT}/works"
 MAPS = f"/api/v1/namespaces/edge-v-{TENANT}/configmaps"
-STATE = state_path("agents", "karmada-vc-agent")
+STATE = "/api/v1/namespaces/agents/configmaps/karmada-vc-agent-state"
 NAMES = [f"map-{number}" for number in range(20)]
 DELETED_AT_MOST = 9
 
@@ -54,7 +53,7 @@ def shown(running: Field) -> str:
 
 def digest(running: Field) -> str:
     data = running.host.live(STATE).get("data") or {}
-    record = read_record(data.get(RECORD_PREFIX + TENANT, ""))
+    record = decode_as(Record, data.get(RECORD_PREFIX + TENANT, ""))
     return record.digest if record is not None else ""
 
 
