@@ -4,6 +4,7 @@ Before the objects of a Work are removed, all deletions that wait are counted to
 of the window. After a start, or a list of the hub, these are all that it has.
 """
 
+import asyncio
 import hashlib
 import logging
 import math
@@ -212,10 +213,11 @@ class DeletionBrake:
         held, recorded = self._held(name), self.recorded_of(name)
         counted = self._of(name)
         pending = list(counted.pending.values())
-        is_recent = held == recorded and self._monotonic() - self._read_at < READ_S
+        time = asyncio.get_running_loop().time  # that of the timers by which it is checked again
+        is_recent = held == recorded and time() - self._read_at < READ_S
         if held is not None or recorded is not None:
             state = await self._state.read_again(name, is_recent=is_recent)
-            self._read_at = self._read_at if is_recent else self._monotonic()
+            self._read_at = self._read_at if is_recent else time()
             counted.is_leaving |= state is not None and state.has_left
         confirmed = annotations_of(self._state.live).get(CONFIRM_PREFIX + name, "")
         if recorded is not None and confirmed == KEEP + recorded.digest:
