@@ -10,7 +10,7 @@ as it is decoded, for pages of a list are in memory until its end; what waits is
 remembered is bounded for each virtual cluster, and each has a budget of its own.
 
 Several events are one series if their texts for the hub say the same of objects that one manifest
-made, as those of the pods of a Deployment do, whatever nodes others add to the host meanwhile.
+made, as those of the pods of a Deployment do, whatever nodes others add to the host.
 """
 
 import asyncio
@@ -120,7 +120,7 @@ REPEATED_AFTER_S = 60.0
 
 @dataclass(slots=True)
 class _Tally:
-    """One series; earlier: the count of events that are not remembered any more."""
+    """One series; earlier: of events no more in `counts`, less what another series has of these."""
 
     name: str
     begun_at_s: float
@@ -207,9 +207,9 @@ def _unschedulable(total: int, text: str, nodes: int, taints: Collection[tuple[s
     The text after the counts is about preemption, over all nodes of the host.
     """
     text = text.partition(". ")[0].removesuffix(".")
+    matches = _COUNTED.findall(text) if text[:1].isdigit() else []
     # The scheduler sorts by numbers, which are those of all nodes.
-    counted = sorted((why, int(number)) for number, why in _COUNTED.findall(text))
-    counted = counted if text[:1].isdigit() else []
+    counted = sorted((why, int(number)) for number, why in matches)
     others, rest, kept = total - nodes, [], []
     for why, count in counted:
         taint = _TAINT.search(why) if "taint" in why else None
