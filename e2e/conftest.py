@@ -1,9 +1,7 @@
 """Options, and the lab that each test gets."""
 
-import fcntl
 import os
 import signal
-import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
@@ -210,9 +208,7 @@ def lab2(
 @pytest.fixture
 def only_edges(host: Api) -> Iterator[None]:
     """Let no other process make a node that is no edge: agents would run there."""
-    uid = host.get("/api/v1/namespaces/kube-system")["metadata"]["uid"]
-    with (Path(tempfile.gettempdir()) / f"karmada-vc-agent-e2e-{uid}-edges").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with wait.turn(host, "edges"):
         yield
 
 

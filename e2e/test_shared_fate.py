@@ -14,7 +14,7 @@ from e2e.lab.works import condition
 SAMPLE = Path(__file__).parent.parent / "manifests" / "samples" / "spread-over-hosts.yaml"
 HOST_LABEL = "virtualcluster.kubeedge.io/host"
 ON_SECOND_HOST = "Strict"
-"""A host has one profile, and stories that run meanwhile join with this one there."""
+"""A host has one profile, and other stories join with this one there."""
 TWO_CLUSTERS = [{"spreadByField": "cluster", "minGroups": 2, "maxGroups": 2}]
 BY_CAPACITY = {
     "replicaDivisionPreference": "Weighted",

@@ -1,9 +1,7 @@
 """A real karmada-agent, as a process that joins a whole host."""
 
-import fcntl
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +13,9 @@ import yaml
 from e2e.lab.agent import EXIT_S, LOG_TAIL, clean_environment
 from e2e.lab.api import Api
 from e2e.lab.lab import CLUSTERS, Lab
-from e2e.lab.wait import STARTED_S, within
+from e2e.lab.wait import STARTED_S, turn, within
 from e2e.lab.works import execution_namespace
+from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL
 
 
 class RealAgent:
@@ -83,9 +82,7 @@ def joined_whole(lab: Lab, program: str, cluster: str, *flags: str) -> Iterator[
     """
     lab.clusters.add(cluster)
     own = f"{lab.id}-real"
-    uid = lab.host.get("/api/v1/namespaces/kube-system")["metadata"]["uid"]
-    with (Path(tempfile.gettempdir()) / f"karmada-vc-agent-e2e-{uid}").open("w") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)
+    with turn(lab.host, "whole") as uid:
         within(STARTED_S, _is_not_joined, lab, uid)
         try:
             with RealAgent(
@@ -110,7 +107,7 @@ def _remove_traces(lab: Lab, cluster: str, own: str) -> None:
         metadata = namespace["metadata"]
         origin = metadata.get("annotations", {}).get("work.karmada.io/namespace")
         # An adopted one is another story's, whose agent takes the mark off.
-        is_claimed = "virtualcluster.kubeedge.io/cluster" in metadata.get("labels", {})
+        is_claimed = CLUSTER_LABEL in metadata.get("labels", {})
         if origin == execution_namespace(cluster) and not is_claimed:
             lab.host.delete(f"/api/v1/namespaces/{metadata['name']}")
     for api in (lab.hub, lab.host):

@@ -1,7 +1,11 @@
 """Wait for what only repeated reading shows; report what was seen last when it never came."""
 
+import fcntl
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import urllib3
@@ -103,3 +107,13 @@ def wait_until_deleted(api: Api, path: str) -> None:
 
 def _name(look: Callable[..., object]) -> str:
     return str(getattr(look, "__qualname__", look))
+
+
+@contextmanager
+def turn(host: Api, what: str) -> Iterator[str]:
+    """Wait until no other process of these tests holds a turn at a host; yield the host's UID."""
+    uid: str = host.get("/api/v1/namespaces/kube-system")["metadata"]["uid"]
+    path = Path(tempfile.gettempdir()) / f"karmada-vc-agent-e2e-{uid}-{what}"
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield uid
