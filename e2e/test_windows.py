@@ -46,6 +46,12 @@ def says(lab: Lab, work: str, status: str, reason: str) -> Object:
     return within(PERIODIC_S, look)
 
 
+def _is_recorded(lab: Lab, work: str, generation: int) -> None:
+    """Check that a Work was synced since there is a window: drift is corrected from then on."""
+    found = condition(lab.hub.get(work), "Dispatching")
+    assert found.get("observedGeneration") == generation, found
+
+
 def of_cluster(lab: Lab, group: Group, kind: str, status: str) -> Object:
     def look() -> Object:
         found = condition(lab.cluster(group.name), kind)
@@ -94,6 +100,7 @@ def test_new_generations_wait_for_the_window_and_repair_continues(lab: Lab) -> N
     agent.reload()
     text = of_cluster(lab, group, "TakesChanges", "False")["message"]
     assert "new generations wait until" in text
+    within(PERIODIC_S, _is_recorded, lab, work, 1)
     set_key(lab, work, "2")
     waiting = says(lab, work, "False", "OutsideWindow")
     assert "Generation 2 waits until" in waiting["message"]
