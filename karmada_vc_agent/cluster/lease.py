@@ -164,7 +164,7 @@ class Lead:
 
 LEASES_PATH = f"/apis/coordination.k8s.io/v1/namespaces/{vocabulary.LEASE_NAMESPACE}/leases"
 JITTER = 0.04
-LEAST = 0.5  # of a period, the first included: spreads those that a start renews at once
+LEAST = 0.5  # of a period, the first of a Lease that was there: a start renews all at once
 RETRY_MAX_S = 5.0
 _NO_NAMESPACE = (
     f"hub: Namespace {vocabulary.LEASE_NAMESPACE} does not exist, so no Lease can be created and "
@@ -210,7 +210,8 @@ class ClusterLeaseController:
             return Requeue(period_s)
         lease, is_new, least = self._leases.get(name), False, 1.0
         if lease is None:
-            (lease, is_new), least = await self._read_or_create(cluster), LEAST
+            lease, is_new = await self._read_or_create(cluster)
+            least = 1.0 if is_new else LEAST
             self.hub.history.check_written(*self._written.get(name, ({}, 0)), lease)
             self.on_skew(name, seconds_ahead(lease, self.now()))
         self.lead.observe_holder(annotations_of(lease).get(vocabulary.LEASE_HOLDER_ANNOTATION))

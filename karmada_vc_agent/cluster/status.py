@@ -307,12 +307,9 @@ class ClusterStatusController:
         """Patch what differs; the stored apiEnablements are a digest (ClusterCodec)."""
         live = cluster.get("status") or {}
         compared = status
-        if isinstance(status.get("apiEnablements"), list):
-            if self._digest[0] is not status["apiEnablements"]:
-                self._digest = (
-                    status["apiEnablements"],
-                    hub_clusters.digest(status["apiEnablements"]),
-                )
+        if isinstance(served := status.get("apiEnablements"), list):
+            if self._digest[0] is not served:
+                self._digest = served, hub_clusters.digest(served)
             compared = {**status, "apiEnablements": self._digest[1]}
         patch = merge_patch(live, compared)
         if not patch:

@@ -102,6 +102,18 @@ async def test_next_renewal_is_due_after_a_quarter_with_little_jitter(
         assert 10.0 <= await renewed(controller) <= 10.4
 
 
+async def test_first_period_of_a_lease_that_was_created_is_a_whole_one(
+    world: World, clock: Clock
+) -> None:
+    world.register()
+    world.hub.change(f"{CLUSTERS_PATH}/branch-a", status=None)
+    world.look()
+    lead = Lead("first", lambda: True)
+    for _ in range(20):
+        assert 10.0 <= await renewed(lease_controller(world, clock, lead)) <= 10.4
+        world.hub.remove(LEASE)
+
+
 async def test_first_period_of_a_lease_that_was_read_is_a_random_part_of_one(
     world: World, controller: ClusterLeaseController, clock: Clock
 ) -> None:
