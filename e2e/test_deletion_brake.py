@@ -115,12 +115,13 @@ def test_confirmed_deletions_are_carried_out_after_a_restart_as_well(site: Site)
     site.lab.wait_serving(agent)
     assert site.holds(before, all_of_them=True) == before
     shown = site.confirm()
-    assert f"0 are deleted, {MAPS} are held" in shown
+    assert f"the hub deletes {MAPS} of" in shown
+    assert f"the agent holds {MAPS} deletions" in shown
     for work in site.works:
         wait_until_deleted(site.lab.hub, work)
     within(LOOKED_AT_S, site.is_empty)
     within(THROUGH_HUB_S, site.is_released)
-    assert site.confirm() == f"{site.group.name}: no deletion is held\n"
+    assert site.confirm() == f"{site.group.name}: no deletion waits for a confirmation\n"
 
 
 def test_kept_objects_belong_to_works_that_are_created_again(site: Site) -> None:
@@ -131,7 +132,7 @@ def test_kept_objects_belong_to_works_that_are_created_again(site: Site) -> None
     site.delete_works()
     agent.start()
     site.holds(before, all_of_them=True)
-    site.confirm("--keep")
+    assert f"{site.group.name}: the hub" in confirm_deletions(site.lab, "--all", "--keep")
     for work in site.works:
         wait_until_deleted(site.lab.hub, work)
     within(THROUGH_HUB_S, site.is_released)

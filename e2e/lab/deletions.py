@@ -4,11 +4,11 @@ from e2e.lab.agent import run_command
 from e2e.lab.lab import Lab
 
 
-def confirm_deletions(lab: Lab, cluster: str, *flags: str) -> str:
-    """Run `confirm-deletions` for the first agent of a lab; return what it prints."""
+def confirm_deletions(lab: Lab, *args: str) -> str:
+    """Run `confirm-deletions` with args for the first agent of a lab; return what it prints."""
     agent = lab.agents[0]
     where = ("--agent-name", agent.name, "--agent-namespace", agent.namespace)
     host = ("--kubeconfig", str(lab.host.kubeconfig), "--yes")
-    done = run_command("confirm-deletions", cluster, *where, *host, *flags, timeout_s=60)
+    done = run_command("confirm-deletions", *where, *host, *args, timeout_s=60)
     assert done.returncode == 0, done.stderr
     return done.stdout

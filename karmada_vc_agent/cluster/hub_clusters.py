@@ -357,6 +357,14 @@ class AgentState:
         self._batch: dict[str, str | None] = {}
         """What is written by the next request, key by key."""
 
+    @classmethod
+    async def recorded(cls, client: ApiClient, namespace: str, agent_name: str) -> "AgentState":
+        """Return what an agent recorded: nothing if there is no such agent. Raises KubeError."""
+        state = cls(client, namespace, agent_name)
+        with suppress(NotFoundError):
+            await state.look()
+        return state
+
     async def load(self) -> None:
         """Load the state of an earlier process, and create what is missing. Raises KubeError."""
         try:
@@ -500,9 +508,10 @@ class AgentState:
         merged = {**self._values, **values}
         self._values = {key: value for key, value in merged.items() if value is not None}
 
-    async def annotate(self, key: str, value: str | None) -> None:
-        """Write an annotation of the ConfigMap, None = remove it. Raises KubeError."""
-        await self._client.merge_patch(self._path, {"metadata": {"annotations": {key: value}}})
+    async def annotate(self, values: Mapping[str, str | None]) -> None:
+        """Write annotations of the ConfigMap, None = remove it. Raises KubeError."""
+        body = {"metadata": {"annotations": values}}
+        await self._client.merge_patch(self._path, body, is_terse=True)
 
     async def ensure_namespace(self) -> None:
         try:

@@ -65,6 +65,14 @@ def error_text(error: Exception) -> str:
     return str(error)
 
 
+def confirm(question: str, *, is_sure: bool) -> None:
+    """Ask, unless that is not needed. Raises CommandError if the answer is no."""
+    if not is_sure and not sys.stdin.isatty():
+        raise CommandError("no terminal for the confirmation; use --yes. Nothing was changed")
+    if not is_sure and not click.confirm(question):
+        raise CommandError("nothing was changed")
+
+
 def end(code: int, text: str) -> NoReturn:
     """Print lines on stderr and exit."""
     for line in text.splitlines():

@@ -1,7 +1,6 @@
 """`karmada-vc-agent leave`: its options, how it runs, and the end of an agent."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -11,7 +10,7 @@ import click
 
 from karmada_vc_agent.access.rights import MANAGED, named_clusters
 from karmada_vc_agent.cluster.host_objects import unlabel_nodes
-from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, host_id
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, AgentState, host_id
 from karmada_vc_agent.commands import shared
 from karmada_vc_agent.commands.shared import CommandError, one_line_errors, waiting
 from karmada_vc_agent.config.checks import cluster_name_problem
@@ -105,7 +104,7 @@ async def clusters_left(
     names: set[str] = set()
     if host is not None:
         claims = await steps.claimed(host, f"{AGENT_LABEL}={leaving.agent}")
-        records = (await steps.recorded_state(host, leaving.namespace, leaving.agent)).clusters()
+        records = (await AgentState.recorded(host, leaving.namespace, leaving.agent)).clusters()
         names = {claim.cluster for _, claim in claims}
         names |= {name for name, record in records.items() if not record.has_left}
     if hub is not None:
@@ -156,7 +155,7 @@ async def _delete_common_roles(host: ApiClient, say: Say) -> None:
 
 
 async def _unmark(host: ApiClient, leaving: Leaving, say: Say) -> None:
-    state = await steps.recorded_state(host, leaving.namespace, leaving.agent)
+    state = await AgentState.recorded(host, leaving.namespace, leaving.agent)
     names = [
         name
         for name in {**state.clusters(), **state.labels()}
@@ -203,7 +202,7 @@ async def run_leave(leaving: Leaving, hub_at: Credentials, host_at: Credentials)
             question += f" and agent {leaving.agent}" if leaving.purges else ""
         else:
             question += " from the host only"
-        _confirm(leaving, f"{question}?")
+        shared.confirm(f"{question}?", is_sure=leaving.is_sure)
         await _leave(leaving, hub, host)
         _report_rest(leaving, hub, host)
         if hub is None:
@@ -272,7 +271,8 @@ async def run_purge(leaving: Leaving, hub_at: Credentials, host_at: Credentials)
         if hub is not None:
             await check_karmada(hub)
         await check_last(leaving, hub, host, uid)
-        _confirm(leaving, f"Remove agent {leaving.agent} and all that join created for it?")
+        question = f"Remove agent {leaving.agent} and all that join created for it?"
+        shared.confirm(question, is_sure=leaving.is_sure)
         await purge(leaving, hub, host, _say)
 
 
@@ -285,7 +285,8 @@ async def run_all(leaving: Leaving, hub_at: Credentials, host_at: Credentials) -
         if leaving.purges:
             await run_purge(leaving, hub_at, host_at)
         return
-    _confirm(leaving, f"Remove all virtual clusters of agent {leaving.agent} ({len(names)})?")
+    question = f"Remove all virtual clusters of agent {leaving.agent} ({len(names)})?"
+    shared.confirm(question, is_sure=leaving.is_sure)
     for name in names:
         await run_leave(replace(leaving, cluster=name, is_sure=True, purges=False), hub_at, host_at)
     if leaving.purges:
@@ -366,15 +367,6 @@ def warn(leaving: Leaving, bindings: Sequence[str], *, is_on_hub: bool) -> None:
         _say(f"  {binding}")
     if len(bindings) > steps.SHOWN:
         _say(f"  and {len(bindings) - steps.SHOWN} more")
-
-
-def _confirm(leaving: Leaving, question: str) -> None:
-    if leaving.is_sure:
-        return
-    if not sys.stdin.isatty():
-        raise CommandError("no terminal for the confirmation; use --yes. Nothing was changed")
-    if not click.confirm(question):
-        raise CommandError("nothing was changed")
 
 
 async def _answers(leaving: Leaving, client: ApiClient) -> bool:

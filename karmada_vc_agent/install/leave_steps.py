@@ -294,19 +294,11 @@ async def forget_left(
     host: ApiClient, namespace: str, agent: str, clusters: tuple[str, ...]
 ) -> list[str]:
     """Let virtual clusters that left be registered again; return those. Raises KubeError."""
-    state = await recorded_state(host, namespace, agent)
+    state = await AgentState.recorded(host, namespace, agent)
     back = [name for name in clusters if (record := state.cluster(name)) and record.has_left]
     for name in back:
         await state.forget(name)
     return back
-
-
-async def recorded_state(host: ApiClient, namespace: str, agent: str) -> AgentState:
-    """Return what an agent recorded: nothing if there is no such agent. Raises KubeError."""
-    state = AgentState(host, namespace, agent)
-    with suppress(NotFoundError):
-        await state.look()
-    return state
 
 
 NAMESPACES_PATH = "/api/v1/namespaces"
@@ -513,7 +505,7 @@ async def check_exists(
     agents, recorded = set[str](), set[str]()
     if host is not None:
         agents = await claimants(host, name)
-        recorded |= (await recorded_state(host, leaving.namespace, agent)).clusters().keys()
+        recorded |= (await AgentState.recorded(host, leaving.namespace, agent)).clusters().keys()
     if others := agents - {agent}:
         claims = f'namespaces of virtual cluster "{name}" on the host are claimed by agent'
         raise CommandError(f'{claims} "{min(others)}", not by "{agent}"; nothing was changed')

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, AgentState
@@ -117,9 +116,8 @@ class HubStart:
         try:
             await check_karmada(self.hub)
         except ConfigError as error:
-            state = AgentState(self.host, self.config.agent_namespace, self.config.agent_name)
-            with suppress(errors.NotFoundError):
-                await state.look()
+            config = self.config
+            state = await AgentState.recorded(self.host, config.agent_namespace, config.agent_name)
             if not state.clusters():
                 raise
             text = f"{self.hub.credentials.server} does not list Clusters now, and did before"

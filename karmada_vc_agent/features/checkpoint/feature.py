@@ -346,10 +346,9 @@ class CheckpointStart(HubStart):
         try:
             if not await election.is_lineage_unbroken():
                 return "the last leader kept no checkpoint"
-            state = AgentState(host, self.config.agent_namespace, self.config.agent_name)
-            with suppress(NotFoundError):
-                await state.look()
-            read = await reader.read_checkpoint(host, self.config, state, self.uid, attempts=1)
+            config = self.config
+            state = await AgentState.recorded(host, config.agent_namespace, config.agent_name)
+            read = await reader.read_checkpoint(host, config, state, self.uid, attempts=1)
         except KubeError as error:
             return str(error)
         if read.saved.clusters:

@@ -225,12 +225,16 @@ class DeletionBrake:
         if held is None or counted.is_leaving:
             await self._release(name)
             return None
-        if recorded is not None and confirmed == held.digest:
+        is_new = recorded is None or recorded.digest != held.digest
+        if confirmed == held.digest and not is_new:
             extra = {"virtual_cluster": name, "objects": held.objects, "digest": confirmed}
             _log.info("Deleting what was confirmed", extra=extra)
-            await self._state.annotate(CONFIRM_PREFIX + name, None)
+            await self._state.annotate({CONFIRM_PREFIX + name: None})
             await self._release(name, pending)
             return None
+        if is_new and confirmed:  # of another list, or of this one when it was held before
+            await self._state.annotate({CONFIRM_PREFIX + name: None})
+            self._read_at = -math.inf
         await self._state.write(RECORD_PREFIX + name, msgspec.json.encode(held).decode())
         if held != recorded:
             self.reported.emit(name)
@@ -245,7 +249,7 @@ class DeletionBrake:
         if pending:
             return Requeue(SETTLES_S)
         _log.info("Kept the objects of deleted Works", extra={"virtual_cluster": name})
-        await self._state.annotate(CONFIRM_PREFIX + name, None)
+        await self._state.annotate({CONFIRM_PREFIX + name: None})
         await self._release(name)
         return None
 
@@ -375,19 +379,23 @@ DELETIONS_HELD = ConditionType(
     has_event=True,
     warning="Holding deletions; karmada-vc-agent confirm-deletions lists them",
 )
-_SHOWN = 3
+
+
+def text_of(record: Record | None, shown: int = 3) -> str:
+    """Return what is held, None = nothing. shown: names at most; a large fleet records none."""
+    if record is None:
+        return "no deletion waits for a confirmation"
+    named = f" (Works {listed(record.works, shown, record.count)})" if record.works else ""
+    deleted = f"{record.objects + record.removed} of {record.total} objects at once"
+    return f"the hub deletes {deleted}; the agent holds {record.objects} deletions{named}"
 
 
 def deletions_held(cluster: str, record: Record | None) -> Condition:
     """Return the condition; record: of what is held, None = nothing."""
     if record is None:
-        return DELETIONS_HELD.false("NothingHeld", "no deletion waits for a confirmation")
-    named = f" ({listed(record.works, _SHOWN, record.count)})" if record.works else ""
-    text = (
-        f"the hub deletes {record.objects + record.removed} of {record.total} objects at once; the "
-        f"agent holds {record.objects} deletions{named} until the hub takes them back, or an "
-        f"administrator of the host runs karmada-vc-agent confirm-deletions {cluster}"
-    )
+        return DELETIONS_HELD.false("NothingHeld", text_of(record))
+    who = "until the hub takes them back, or an administrator of the host runs"
+    text = f"{text_of(record)} {who} karmada-vc-agent confirm-deletions {cluster}"
     return DELETIONS_HELD.true("TooManyDeletions", text)
 
 

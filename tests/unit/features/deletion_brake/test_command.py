@@ -20,48 +20,82 @@ def seed(host: FakeApiServer, **data: str) -> None:
     host.seed({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
 
-async def decide(host: FakeApiServer, *, keeps: bool = False, is_sure: bool = True) -> str:
-    """Run the command for branch-a; return what is confirmed."""
+async def decide(
+    host: FakeApiServer, *names: str, is_sure: bool = True, **flags: bool
+) -> dict[str, str]:
+    """Run the command; return what is confirmed, by virtual cluster."""
     credentials = Credentials(host.url, None, "a test")
-    await _decide(credentials, "agents", "agent", "branch-a", keeps=keeps, is_sure=is_sure)
-    key = f"{CONFIRM_PREFIX}branch-a"
-    return annotations_of(host.live(PATH)).get(key, "")
+    options = {"names": names, "is_sure": is_sure, "is_all": False, "keeps": False, **flags}
+    await _decide(credentials, "agents", "agent", options)
+    annotations = annotations_of(host.live(PATH)).items()
+    return {key.removeprefix(CONFIRM_PREFIX): value for key, value in annotations}
 
 
 @pytest.mark.parametrize(("keeps", "value"), [(False, "d1"), (True, "keep d1")])
 async def test_list_is_shown_and_confirmed(
     *, keeps: bool, value: str, host: FakeApiServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    seed(host, **{"deletions.branch-a": RECORD})
-    assert await decide(host, keeps=keeps) == value
+    seed(host, **{"deletions.branch-a": RECORD, "deletions.branch-b": RECORD})
+    assert await decide(host, "branch-a", keeps=keeps) == {"branch-a": value}
     shown = capsys.readouterr().out
-    assert "deletes 23 of 40 objects; 3 are deleted, 20 are held" in shown
+    assert "the hub deletes 23 of 40 objects at once; the agent holds 20 deletions" in shown
     assert "one, two" in shown
+
+
+async def test_several_are_confirmed_by_name(host: FakeApiServer) -> None:
+    seed(host, **{f"deletions.branch-{name}": RECORD for name in "abc"})
+    confirmed = {"branch-a": "keep d1", "branch-c": "keep d1"}
+    assert await decide(host, "branch-a", "branch-c", "branch-d", keeps=True) == confirmed
+
+
+async def test_all_are_shown_and_confirmed(
+    host: FakeApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = RECORD.replace("d1", "d2")
+    records = {"deletions.branch-b": other, "deletions.branch-a": RECORD, "deletions.c": "{"}
+    seed(host, **records, **{"cluster.branch-d": "{}"})
+    assert await decide(host, is_all=True) == {"branch-a": "d1", "branch-b": "d2"}
+    *shown, end = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in shown] == ["branch-a", "branch-b", "c"]
+    assert end.startswith("branch-a, branch-b: confirmed")
+    assert [each.method for each in host.requests] == ["GET", "PATCH"]
 
 
 async def test_record_without_space_for_names_is_shown_by_its_numbers(
     host: FakeApiServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seed(host, **{"deletions.branch-a": RECORD.replace('"one","two"', "")})
-    assert await decide(host) == "d1"
+    assert await decide(host, is_all=True) == {"branch-a": "d1"}
     shown = capsys.readouterr().out
-    assert "20 are held" in shown
-    assert "Works" not in shown
+    assert shown.startswith(
+        "branch-a: the hub deletes 23 of 40 objects at once; the agent holds 20 deletions\n"
+    )
 
 
-@pytest.mark.parametrize("data", [{}, {"deletions.branch-b": RECORD}, {"deletions.branch-a": "{"}])
+@pytest.mark.parametrize(
+    "data",
+    [{"cluster.branch-b": "{}"}, {"deletions.branch-b": RECORD}, {"deletions.branch-a": "{"}],
+)
 async def test_nothing_is_confirmed_where_nothing_is_held(
     data: dict[str, str], host: FakeApiServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seed(host, **data)
-    assert await decide(host) == ""
-    assert capsys.readouterr().out == "branch-a: no deletion is held\n"
+    assert await decide(host, "branch-a") == {}
+    assert capsys.readouterr().out == "branch-a: no deletion waits for a confirmation\n"
+
+
+async def test_nothing_is_held_in_any(
+    host: FakeApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seed(host, **{"cluster.branch-a": "{}"})
+    assert await decide(host, is_all=True) == {}
+    assert capsys.readouterr().out == "no deletion waits for a confirmation\n"
 
 
 async def test_nothing_is_confirmed_without_an_answer(host: FakeApiServer) -> None:
     seed(host, **{"deletions.branch-a": RECORD})
     with pytest.raises(CommandError, match="use --yes"):
-        await decide(host, is_sure=False)
+        await decide(host, "branch-a", is_sure=False)
     assert annotations_of(host.live(PATH)) == {}
 
 
@@ -70,7 +104,15 @@ async def test_missing_agent_is_one_line(host: FakeApiServer) -> None:
         await decide(host)
 
 
-def test_wrong_name_is_refused() -> None:
-    result = CliRunner().invoke(main, ["confirm-deletions", "Branch_A"])
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["branch-a", "--all"], "--all: cannot be combined with NAME"),
+        (["--yes"], "name virtual clusters, or use --all"),
+        (["branch-a", "Branch_B"], "NAME"),
+    ],
+)
+def test_wrong_flags_are_refused(args: list[str], text: str) -> None:
+    result = CliRunner().invoke(main, ["confirm-deletions", *args])
     assert result.exit_code == 2
-    assert "NAME" in result.output
+    assert text in result.output

@@ -1,7 +1,7 @@
 """Deletions that are too many at once wait on the host until they are confirmed, or end."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 
 import pytest
 from prometheus_client import generate_latest
@@ -229,10 +229,32 @@ async def test_list_that_grew_is_confirmed_again(world: World) -> None:
     assert left(world) == 10
 
 
+async def test_confirmation_of_a_list_that_was_taken_back_is_not_one_of_it_later(
+    world: World,
+) -> None:
+    record = await held(world)
+    for number in SOME:
+        live = world.hub.live(f"{WORKS}/{name(number)}")
+        metadata = {k: v for k, v in live["metadata"].items() if k != "deletionTimestamp"}
+        world.hub.remove(f"{WORKS}/{name(number)}")
+        world.hub.seed({**live, "metadata": metadata})  # with the same uid, as from a backup
+    world.look()
+    assert await look(world) is None
+    confirm(world, record.digest)
+    mark_deleted(world, SOME)
+    assert await sync(world, SOME) == [*SOME]
+    for _ in range(3):
+        assert await look(world) is not None
+    assert recorded(world) == record
+    assert await sync(world, SOME) == [*SOME]
+    confirm(world, record.digest)
+    assert await look(world) is None
+
+
 async def test_what_was_added_while_a_list_is_confirmed_is_not_permitted(world: World) -> None:
     record = await held(world)
 
-    async def meanwhile(_: str, __: str | None) -> None:
+    async def meanwhile(_: Mapping[str, str | None]) -> None:
         mark_deleted(world, [8, 9])
         assert await sync(world, [8, 9]) == [8, 9]
 
