@@ -198,7 +198,7 @@ ALLOWED: tuple[Allowed, ...] = (
         for path in ("events.*", "works.*.status.conditions.*")
     ),
     Allowed(
-        "*",
+        "service-*",
         "events.execution-controller NodePortReassigned Work/*",
         "the node port that the hub chose may belong to a Service of the other stories on our host",
         "rewriting-rules 4.3; e2e/differential/play.py: hosts are those of all stories",
