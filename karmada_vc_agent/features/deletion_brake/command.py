@@ -13,6 +13,7 @@ from karmada_vc_agent.config.checks import cluster_name_problem
 from karmada_vc_agent.config.decoding import ConfigError
 from karmada_vc_agent.features.deletion_brake import feature
 from karmada_vc_agent.kube.client import ApiClient
+from karmada_vc_agent.kube.errors import NotFoundError
 from karmada_vc_agent.kube.kubeconfig import find_credentials
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import decode_as
@@ -56,10 +57,8 @@ def confirm_deletions(**options: Any) -> None:
         names, is_all = options["names"], options["is_all"]
         if problem := next(filter(None, map(cluster_name_problem, names)), None):
             raise ConfigError("flags", "NAME", problem)
-        if names and is_all:
-            raise ConfigError("flags", "--all", "cannot be combined with NAME")
-        if not (names or is_all):
-            raise ConfigError("flags", "NAME", "name virtual clusters, or use --all")
+        if bool(names) == is_all:
+            raise ConfigError("flags", "NAME", "give names of virtual clusters, or --all")
         _, agent, namespace = shared.settings_and_agent(options)
         host = find_credentials(options["kubeconfig"], in_cluster_first=True)
         asyncio.run(_decide(host, namespace, agent, options))
@@ -68,10 +67,12 @@ def confirm_deletions(**options: Any) -> None:
 async def _decide(host: Credentials, namespace: str, agent: str, flags: Mapping[str, Any]) -> None:
     """Show what is held, and annotate the agent's state. Raises CommandError, KubeError."""
     async with ApiClient("host", host, user_agent="karmada-vc-agent-confirm") as client:
-        state = await AgentState.recorded(client, namespace, agent)
-        if not state.values(""):
+        state = AgentState(client, namespace, agent)
+        try:
+            await state.look()
+        except NotFoundError as error:
             text = f"no agent {agent} has its state in namespace {namespace}: give --agent-name and"
-            raise CommandError(f"{text} --agent-namespace")
+            raise CommandError(f"{text} --agent-namespace") from error
         names = flags["names"] or sorted(state.values(feature.RECORD_PREFIX))
         texts = {name: state.value(feature.RECORD_PREFIX + name) for name in names}
         records = {n: each for n in names if (each := decode_as(feature.Record, texts[n]))}

@@ -72,10 +72,7 @@ async def test_record_without_space_for_names_is_shown_by_its_numbers(
     )
 
 
-@pytest.mark.parametrize(
-    "data",
-    [{"cluster.branch-b": "{}"}, {"deletions.branch-b": RECORD}, {"deletions.branch-a": "{"}],
-)
+@pytest.mark.parametrize("data", [{}, {"deletions.branch-b": RECORD}, {"deletions.branch-a": "{"}])
 async def test_nothing_is_confirmed_where_nothing_is_held(
     data: dict[str, str], host: FakeApiServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,8 +104,8 @@ async def test_missing_agent_is_one_line(host: FakeApiServer) -> None:
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        (["branch-a", "--all"], "--all: cannot be combined with NAME"),
-        (["--yes"], "name virtual clusters, or use --all"),
+        (["branch-a", "--all"], "NAME: give names of virtual clusters, or --all"),
+        (["--yes"], "NAME: give names of virtual clusters, or --all"),
         (["branch-a", "Branch_B"], "NAME"),
     ],
 )
