@@ -15,7 +15,7 @@ from control_planes import tools
 from e2e.lab.agent import ROOT
 from e2e.lab.api import Api, Object, path_of
 from e2e.lab.lone_server import lone_api_server
-from e2e.lab.wait import PERIODIC_S, within
+from e2e.lab.wait import PERIODIC_S, wait_until_deleted, within
 from generate.manifests import files
 from karmada_vc_agent.cli import main
 from karmada_vc_agent.model.vocabulary import (
@@ -30,6 +30,7 @@ AGENT = "karmada-vc-agent"
 SETTINGS = MANIFESTS / "base" / "agent.yaml"
 KUSTOMIZED = ("base", "overlays/kubeedge", "overlays/dev")
 CLUSTER_BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+VIRTUAL_CLUSTER_CRD = ("CustomResourceDefinition", "virtualclusters.virtualcluster.kubeedge.io")
 KUBERNETES = (tools.TOOL_MODULES / "kubernetes" / "go.mod").read_text()
 Named = dict[tuple[str, str], Object]
 
@@ -160,7 +161,7 @@ def test_chart_in_another_namespace_renders_what_join_makes_for_it() -> None:
     # Of the settings: their digest, which restarts the agent where it does not read them again.
     del wanted["Deployment", AGENT]["spec"]["template"]["metadata"]["annotations"]
     chart = read(helm("--set", "image=r.example/agent:2", namespace="edge"))
-    del chart["CustomResourceDefinition", "virtualclusters.virtualcluster.kubeedge.io"]
+    del chart[VIRTUAL_CLUSTER_CRD]
     assert {obj["metadata"].get("namespace") for obj in chart.values()} == {None, "edge"}
     assert chart == wanted
 
@@ -172,6 +173,8 @@ def test_both_are_installed_and_removed_as_the_readme_says(tmp_path: Path) -> No
         run(*kubectl, "apply", "-k", base)
         by_kubectl = live(host, by_name(kustomize("base")))
         run(*kubectl, "delete", "--wait=false", "-k", base)
+        # Helm leaves a CRD alone that is being deleted.
+        wait_until_deleted(host, path_of(by_name(kustomize("base"))[VIRTUAL_CLUSTER_CRD]))
         namespace = "edge"  # the other one stays: nobody finalises namespaces here
         access = ("--kubeconfig", host.kubeconfig, "-n", namespace)
         installs = ("upgrade", "--install", "--create-namespace", AGENT, MANIFESTS / "chart")
@@ -179,8 +182,7 @@ def test_both_are_installed_and_removed_as_the_readme_says(tmp_path: Path) -> No
         by_helm = live(host, by_name(helm(namespace=namespace)))
         assert by_helm == by_kubectl - {("Namespace", AGENT)}
         run("helm", "uninstall", AGENT, *access)
-        left = live(host, by_name(helm(namespace=namespace)))
-        assert {kind for kind, _ in left} == {"CustomResourceDefinition"}
+        assert live(host, by_name(helm(namespace=namespace))) == {VIRTUAL_CLUSTER_CRD}
 
 
 def live(host: Api, objects: Named) -> set[tuple[str, str]]:

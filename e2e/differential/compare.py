@@ -28,7 +28,7 @@ class Allowed:
 
     case, path: patterns as of file names, `*` for any text. section: of docs/contract.md,
     docs/rewriting-rules.md or an ADR, which demands it. sometimes: it rests on what Karmada's agent
-    happens to do first, so that it may not occur.
+    happens to do first, so that it may not occur. lacking: only where Karmada's agent has nothing.
     """
 
     case: str
@@ -36,9 +36,12 @@ class Allowed:
     reason: str
     section: str
     sometimes: bool = False
+    lacking: bool = False
 
     def covers(self, difference: Difference) -> bool:
         """Whether this is the difference that is allowed."""
+        if self.lacking and difference.real != _MISSING:
+            return False
         return fnmatchcase(difference.case, self.case) and fnmatchcase(difference.path, self.path)
 
 

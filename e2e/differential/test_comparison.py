@@ -52,6 +52,14 @@ def test_an_entry_allows_its_case_and_path_alone() -> None:
     assert not_allowed([same, other, beside], [entry]) == [other, beside]
 
 
+def test_an_entry_for_what_the_other_agent_lacks_allows_nothing_else() -> None:
+    entry = Allowed("case", "status", "why", "where", lacking=True)
+    (lacks,) = differences("case", {}, {"status": 1})
+    (ours_lacks,) = differences("case", {"status": 1}, {})
+    (other,) = differences("case", {"status": 1}, {"status": 2})
+    assert not_allowed([lacks, ours_lacks, other], [entry]) == [ours_lacks, other]
+
+
 def test_event_that_the_other_agent_seldom_writes_is_no_lost_one() -> None:
     told: Object = {"events": {"c Synced Work/w": []}}
     quiet: Object = {"events": {}}

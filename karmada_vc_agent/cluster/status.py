@@ -99,11 +99,10 @@ class HostStatus:
 
     def _pending(self, vc: VirtualCluster) -> list[Pod]:
         """Return unscheduled pods of the claimed namespaces, or that select these nodes."""
-        key, value = next(iter(vc.required_selector.items()))
+        required = vc.required_selector.items()
+        key, value = next(iter(required))
         pods = self.pods.by_index(host_objects.PENDING_BY_SELECTOR, f"{key}={value}")
-        selecting = [
-            p for p in pods if vc.required_selector.items() <= p.spec.node_selector.items()
-        ]
+        selecting = [pod for pod in pods if required <= pod.spec.node_selector.items()]
         for namespace in self.claims.of(vc.name).values():
             selecting += self.pods.by_index(host_objects.PENDING_BY_NAMESPACE, namespace)
         return list({(p.metadata.namespace, p.metadata.name): p for p in selecting}.values())

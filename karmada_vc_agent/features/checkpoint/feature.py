@@ -186,6 +186,7 @@ class CheckpointParts:
             common.clock.now,
             common.clock.monotonic,
             contact_s=contact_s(common.config),
+            contact_at=common.clock.monotonic() - checkpoint.saved.contact_age_s(datetime.now(UTC)),
         )
         self.offline = OfflineServing(
             checkpoint.saved,

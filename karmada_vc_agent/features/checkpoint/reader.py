@@ -1,6 +1,7 @@
 """Reads the checkpoint at the start of a leader, as far as it may be used."""
 
 import base64
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -79,9 +80,7 @@ class Saved:
 
     @property
     def clusters(self) -> list[str]:
-        return sorted(
-            name for name, own in self.content_of.items() if entries.head_key(name) in own
-        )
+        return sorted(n for n, own in self.content_of.items() if entries.head_key(n) in own)
 
     def content(self, key: str) -> bytes | None:
         return self.content_of.get(_owner(key), {}).get(key)
@@ -110,6 +109,11 @@ class Saved:
         if contact is not None and contact.hub == head.hub and name not in self.not_heard:
             times.append(contact.saved)
         return max((at for text in times if (at := _time(text)) is not None), default=None)
+
+    def contact_age_s(self, now: datetime) -> float:
+        """Return how long ago the contact with all was noted; infinite if it was not, or later."""
+        at = _time(self.contact.saved) if self.contact is not None and not self.not_heard else None
+        return (now - at).total_seconds() if at is not None and at <= now else math.inf
 
     def forget(self, name: str) -> None:
         self.content_of.pop(name, None)

@@ -116,7 +116,7 @@ class CheckpointWriter:
 
     rules: stores of customizations and webhook configurations. template: of host namespaces. hub:
     returns the uid of its kube-system. is_in_contact: whether the hub lists Clusters, and Works of
-    this one. now: the time as Kubernetes writes it. in_thread: encodes Works in a thread.
+    this one. now: as Kubernetes writes it. in_thread: encodes Works. contact_at: of the last note.
     """
 
     secrets: CheckpointSecrets
@@ -132,9 +132,9 @@ class CheckpointWriter:
     clock: Callable[[], float] = time.monotonic
     in_thread: Callable[..., Awaitable[bytes | None]] = asyncio.to_thread
     contact_s: float = CONTACT_S
+    contact_at: float = float("-inf")
 
     def __post_init__(self) -> None:
-        self.contact_at = float("-inf")
         self._books: dict[str, _Book] = {}
         self._lock = SharedLock()
         self._wake = asyncio.Event()

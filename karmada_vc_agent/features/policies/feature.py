@@ -332,7 +332,7 @@ class PolicyStatusController:
         self._state = common.part(PlacementState)
         self._recorder = parts.works.recorder
         self._clock = common.clock
-        self._seen: frozenset[str] | None = None
+        self._seen: dict[str, str] | None = None
         self._changed_at = float("-inf")
         self._reported: frozenset[PolicyProblem] = frozenset()
         self._is_plugin_on: bool | None = None  # until a check showed whether it is
@@ -404,16 +404,12 @@ class PolicyStatusController:
             live = await self._read(served, versions)
         except ForbiddenError:
             return [_FORBIDDEN], False
-        seen = frozenset(
-            f"{path} {obj['metadata']['resourceVersion']}" for path, obj in live.items()
-        )
+        seen = {path: obj["metadata"]["resourceVersion"] for path, obj in live.items()}
         if seen != self._seen:
             self._seen, self._changed_at = seen, self._clock.monotonic()
         if not live and not self._config.install_policies:
             return [_DISABLED], False
-        first, *_ = admission.desired_policies(self._owner, versions)
-        confines = admission.resource_of(served, first).path(name=self._owner.name(CONFINES))
-        owner = admission.owner_of(live.get(confines) or {})
+        owner = next(filter(None, map(admission.owner_of, live.values())), None)
         problems = []
         for policy in admission.desired_policies(owner or self._owner, versions):
             path = admission.resource_of(served, policy).path(name=policy["metadata"]["name"])
