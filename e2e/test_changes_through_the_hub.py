@@ -105,6 +105,8 @@ def test_a_namespace_deleted_on_the_hub_takes_its_host_namespaces_with_it(lab: L
     template = objects.deployment(namespace)
     lab.propagate([template], *groups)
     lab.wait_fully_applied(template)
+    for each in (namespace, other):
+        lab.wait_namespace_sent(each, *groups)
     lab.hub.delete(f"/api/v1/namespaces/{namespace}")
     for group in groups:
         path = f"/api/v1/namespaces/{group.host_namespace(namespace)}"

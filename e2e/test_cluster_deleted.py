@@ -9,11 +9,10 @@ from e2e.lab.agent import Agent
 from e2e.lab.api import Object, path_of
 from e2e.lab.cleanup import RBAC
 from e2e.lab.lab import CLUSTERS, Group, Lab
-from e2e.lab.wait import GONE_S, THROUGH_HUB_S, wait_until_deleted, within
+from e2e.lab.wait import GONE_S, wait_until_deleted, within
 from e2e.lab.works import execution_namespace
 
 CLUSTER_LABEL = "virtualcluster.kubeedge.io/cluster"
-MANAGED_LABEL = "karmada.io/managed"
 LEFT_DELETED = "Not registering a Cluster that was deleted on the hub"
 
 
@@ -127,13 +126,8 @@ def _serve_application(lab: Lab, kept: Group, deleted: Group) -> tuple[Agent, Ob
     lab.propagate([template], kept, deleted)
     lab.wait_fully_applied(template)
     # A namespace whose own Work the hub makes later stays, as `default` does.
-    within(THROUGH_HUB_S, _has_work, lab, deleted.host_namespace(template["metadata"]["namespace"]))
+    lab.wait_namespace_sent(template["metadata"]["namespace"], deleted)
     return agent, template
-
-
-def _has_work(lab: Lab, namespace: str) -> None:
-    labels = lab.host.get(f"/api/v1/namespaces/{namespace}")["metadata"]["labels"]
-    assert labels.get(MANAGED_LABEL) == "true", labels
 
 
 def _delete_cluster(lab: Lab, group: Group) -> None:

@@ -77,7 +77,7 @@ def test_every_workload_over_quota_says_so(lab: Lab) -> None:
     for template in made:
         event = eventually(event_of_template, lab.hub, template, "FailedCreate", over)
         assert group.host_namespace(namespace) not in event["message"]
-        eventually(event_of_work, lab, group, template, "FailedCreate")
+        eventually(event_of_work, lab, group, template, "FailedCreate", over)
 
 
 def test_what_kubelets_report_is_counted_over_the_pods(lab: Lab) -> None:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -99,7 +100,9 @@ def test_a_leader_that_thaws_writes_nothing_in_any_lane(scene: Scene) -> None:
     thawed = datetime.now(UTC)
     leader.signal(signal.SIGCONT)
     assert leader.wait_exit() != 0
-    assert scene.writes_by(own, thawed) == []
+    late = scene.writes_by(own, thawed)
+    assert [each for each in late if each.code != HTTPStatus.CONFLICT] == []
+    assert len(late) <= 1, "one may have begun to be sent when the leader was stopped"
     for each in maps:  # at rest the new leader writes nothing
         lab.host.patch(lab.host_path(each, group), {"data": {"key": "drifted"}})
     for each, work in zip(maps, works, strict=True):

@@ -19,6 +19,7 @@ def test_a_cluster_taken_out_of_the_settings_keeps_all_it_has_and_the_others_go_
     lab.wait_status(templates[0], availableReplicas=4)
     for template in templates:
         lab.wait_fully_applied(template)
+    lab.wait_namespace_sent(name, kept, removed)
     before = settled(_versions_by_cluster, lab, (kept, removed), name)
 
     agent.terminate()

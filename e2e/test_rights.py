@@ -517,12 +517,18 @@ def test_what_the_agent_may_write_is_what_it_owns(lab: Lab) -> None:
     for obj in made:
         lab.host.create(obj)
     within(PERIODIC_S, _assert_confined, lab, mine.name)
-    account = Api(agent.host_kubeconfig)
+    bindings = f"/apis/{RBAC}/v1/namespaces/{mine.host_namespace('default')}/rolebindings"
+    within(PERIODIC_S, lab.host.get, f"{bindings}/vc-agent:{lab.id}")
     try:
-        wrong = [line for write in WRITES if (line := _outcome(account, write, names))]
+        # A server acts on new roles and bindings a moment later.
+        within(PERIODIC_S, _assert_writes, Api(agent.host_kubeconfig), names)
     finally:
         for obj in made:
             lab.host.delete(path_of(obj))
+
+
+def _assert_writes(account: Api, names: dict[str, str]) -> None:
+    wrong = [line for write in WRITES if (line := _outcome(account, write, names))]
     assert not wrong, "\n".join(wrong)
 
 

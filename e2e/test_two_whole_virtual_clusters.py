@@ -93,6 +93,8 @@ def _is_announced(lab: Lab, branch: Branch, groups: tuple[Group, ...]) -> None:
 def _wait_running(lab: Lab, branch: Branch, *groups: Group) -> None:
     for template in [*branch.of_shop(), *branch.of_stock()]:
         lab.wait_fully_applied(template)
+    for namespace in (branch.shop, branch.stock):
+        lab.wait_namespace_sent(namespace, *groups)
     for group in groups:
         within(THROUGH_HUB_S, _all_works_are_applied, lab, group)
     runs = len(groups)

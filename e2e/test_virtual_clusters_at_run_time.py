@@ -90,6 +90,7 @@ def test_three_become_five_become_two_and_those_that_stay_feel_nothing(lab: Lab)
         web = objects.deployment(namespace)
         lab.propagate([web], *come)
         lab.wait_status(web, readyReplicas=4)
+        lab.wait_namespace_sent(namespace, *leave, *come)
 
         before = {path: lab.host.get(path) for path in _left(lab, first, web, leave, come)}
         _serve(agent, *stay)

@@ -89,13 +89,18 @@ def _cluster_admin(scene: Scene) -> str:
     by_work(scene, head | {"subjects": [subject], "roleRef": role})
     own = f"{collection(RBAC, 'RoleBinding', scene.home)}/vc:crb:{name}"
     assert eventually(scene.lab.host.get, own)["roleRef"]["name"] == "virtual-cluster-admin"
+    before = _claimed(scene)  # namespaces of other stories are added and removed meanwhile
     found = scene.lab.host.list(collection(RBAC, "RoleBinding"))
     homes = {b["metadata"]["namespace"] for b in found if b["metadata"]["name"] == f"vc:crb:{name}"}
-    claimed = scene.lab.host.list(NAMESPACES, f"{DOMAIN}/cluster={scene.mine.name}")
-    assert homes <= {namespace["metadata"]["name"] for namespace in claimed}
+    assert homes <= before | _claimed(scene)
     everywhere = scene.lab.host.list(collection(RBAC, "ClusterRoleBinding"))
     assert not [b for b in everywhere if b["metadata"]["name"].startswith(name)]
     return "`virtual-cluster-admin`, bound in each namespace of its own only"
+
+
+def _claimed(scene: Scene) -> set[str]:
+    namespaces = scene.lab.host.list(NAMESPACES, f"{DOMAIN}/cluster={scene.mine.name}")
+    return {namespace["metadata"]["name"] for namespace in namespaces}
 
 
 def _built_in_roles(scene: Scene) -> str:

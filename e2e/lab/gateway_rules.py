@@ -6,9 +6,10 @@ Requests are planned, sent with the rights of an administrator, and the answers 
 import base64
 import json
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
-from e2e.lab.api import Api, Object
+from e2e.lab.api import Api, ApiError, Object
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     ResponseKind,
     UnknownNamespacesError,
@@ -63,9 +64,12 @@ def _served(api: Api) -> dict[tuple[str, str, str], KindInfo]:
         versions += [f"/apis/{each['groupVersion']}" for each in group["versions"]]
     found = {}
     for path in versions:
-        answer = api.find(path)
-        if answer is None:
-            continue  # a kind of another story, which is gone
+        try:
+            answer = api.get(path)
+        except ApiError as error:
+            if error.code not in (HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE):
+                raise
+            continue  # a group of another story, which is added or removed
         group, version, _ = parse_api_version(answer["groupVersion"], "")
         for entry in answer["resources"]:
             plural = entry["name"]

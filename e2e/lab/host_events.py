@@ -39,8 +39,8 @@ def event_of_template(hub: Api, template: Object, reason: str, text: str = "") -
     return found[0]
 
 
-def event_of_work(lab: Lab, group: Group, template: Object, reason: str) -> Object:
-    """Return the one event about the Work of a template with a reason."""
+def event_of_work(lab: Lab, group: Group, template: Object, reason: str, text: str = "") -> Object:
+    """Return the one event about the Work of a template with a reason and a text."""
     work = next(
         work
         for work in lab.works(group)
@@ -49,8 +49,9 @@ def event_of_work(lab: Lab, group: Group, template: Object, reason: str) -> Obje
         and manifest["metadata"]["name"] == template["metadata"]["name"]
     )
     named = {"kind": "Work", "name": work["metadata"]["name"], "uid": work["metadata"]["uid"]}
-    found = told(lab.hub, execution_namespace(group.name), reason, **named)
-    assert len(found) == 1, found
+    events = told(lab.hub, execution_namespace(group.name), reason, **named)
+    found = [event for event in events if text in event["message"]]
+    assert len(found) == 1, events
     return found[0]
 
 

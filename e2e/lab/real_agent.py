@@ -13,7 +13,7 @@ import yaml
 from e2e.lab.agent import EXIT_S, LOG_TAIL, clean_environment
 from e2e.lab.api import Api
 from e2e.lab.lab import CLUSTERS, Lab
-from e2e.lab.wait import STARTED_S, turn, within
+from e2e.lab.wait import GONE_S, turn, within
 from e2e.lab.works import execution_namespace
 from karmada_vc_agent.model.vocabulary import CLUSTER_LABEL
 
@@ -83,7 +83,7 @@ def joined_whole(lab: Lab, program: str, cluster: str, *flags: str) -> Iterator[
     lab.clusters.add(cluster)
     own = f"{lab.id}-real"
     with turn(lab.host, "whole") as uid:
-        within(STARTED_S, _is_not_joined, lab, uid)
+        within(GONE_S, _is_not_joined, lab, uid)  # the story before removes it as it ends
         try:
             with RealAgent(
                 program, lab.hub, lab.host, cluster, own, lab.directory, *flags
