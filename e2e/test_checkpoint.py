@@ -14,11 +14,11 @@ import pytest
 from e2e.lab import objects
 from e2e.lab.agent import Agent
 from e2e.lab.api import Object, collection
-from e2e.lab.checkpoint import KEPT, is_kept, is_saved, manifest_saved, saved
+from e2e.lab.checkpoint import KEPT, is_saved, manifest_saved, saved
 from e2e.lab.lab import CLUSTERS, QUICK_LEASE, Group, Lab
 from e2e.lab.leave import leave
 from e2e.lab.proxy import Proxy
-from e2e.lab.wait import BACKED_OFF_S, settled, wait_until_deleted, within
+from e2e.lab.wait import BACKED_OFF_S, wait_until_deleted, within
 from e2e.lab.works import condition
 
 FLAGS = (
@@ -70,22 +70,6 @@ def test_a_restart_without_the_hub_repairs_and_recreates(
         assert lab.hub.get(work)["status"].keys() == before.keys()
     lab.wait_ready(group.name)
     agent.terminate()
-
-
-def test_a_restart_notes_no_contact_that_the_process_before_noted(
-    lab: Lab, hub_wire: Proxy
-) -> None:
-    group, agent = _served(lab, hub_wire)
-    namespace = lab.namespace()
-    before, after = (objects.config_map(namespace, name) for name in ("before", "after"))
-    lab.create_work(group, "before", before)
-    _wait_kept(lab, agent, group, before)
-    within(BACKED_OFF_S, is_kept, lab, agent, group)
-    noted = saved(lab.host, agent).contact
-    agent.restart()
-    lab.create_work(group, "after", after)
-    _wait_kept(lab, agent, group, after)
-    assert settled(lambda: saved(lab.host, agent).contact) == noted
 
 
 def test_a_standby_that_takes_over_without_the_hub_serves(

@@ -180,13 +180,10 @@ class CheckpointParts:
             vcs,
             common.config.namespace_template,
             common.hub_uid,
-            lambda name: (
-                common.clients.hub.is_reachable and not failing_s("") and not failing_s(name)
-            ),
+            lambda name: common.clients.hub.is_reachable and not failing_s(name),
             common.clock.now,
             common.clock.monotonic,
             contact_s=contact_s(common.config),
-            contact_at=common.clock.monotonic() - checkpoint.saved.contact_age_s(datetime.now(UTC)),
         )
         self.offline = OfflineServing(
             checkpoint.saved,

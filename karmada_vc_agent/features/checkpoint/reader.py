@@ -1,7 +1,6 @@
 """Reads the checkpoint at the start of a leader, as far as it may be used."""
 
 import base64
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -109,11 +108,6 @@ class Saved:
         if contact is not None and contact.hub == head.hub and name not in self.not_heard:
             times.append(contact.saved)
         return max((at for text in times if (at := _time(text)) is not None), default=None)
-
-    def contact_age_s(self, now: datetime) -> float:
-        """Return how long ago the contact with all was noted; infinite if it was not, or later."""
-        at = _time(self.contact.saved) if self.contact is not None and not self.not_heard else None
-        return (now - at).total_seconds() if at is not None and at <= now else math.inf
 
     def forget(self, name: str) -> None:
         self.content_of.pop(name, None)

@@ -68,6 +68,8 @@ LONGEST_S = 300.0
 """To encode 10,000 Works takes 2 s, and a host that refuses them once mostly continues to."""
 CONTACT_S = 600.0
 """How often contact with the hub is noted: each time the host stores a Secret of up to 500 kB."""
+CONTACT_AGAIN_S = 30.0
+"""After a note that leaves virtual clusters out, as at first after an outage: if more are heard."""
 
 
 _Places = defaultdict[int, dict[str, bytes | None]]
@@ -115,8 +117,8 @@ class CheckpointWriter:
     """Writes the checkpoint, of the state of the hub as it is cached.
 
     rules: stores of customizations and webhook configurations. template: of host namespaces. hub:
-    returns the uid of its kube-system. is_in_contact: whether the hub lists Clusters, and Works of
-    this one. now: as Kubernetes writes it. in_thread: encodes Works. contact_at: of the last note.
+    returns the uid of its kube-system. is_in_contact: whether the hub lists Works of a Cluster, or
+    Clusters (""). now: the time as Kubernetes writes it. in_thread: encodes Works in a thread.
     """
 
     secrets: CheckpointSecrets
@@ -132,14 +134,15 @@ class CheckpointWriter:
     clock: Callable[[], float] = time.monotonic
     in_thread: Callable[..., Awaitable[bytes | None]] = asyncio.to_thread
     contact_s: float = CONTACT_S
-    contact_at: float = float("-inf")
 
     def __post_init__(self) -> None:
+        self.contact_at = float("-inf")
+        self._not_heard: frozenset[str] = frozenset()  # by the last note
         self._books: dict[str, _Book] = {}
         self._lock = SharedLock()
         self._wake = asyncio.Event()
         self._once = LogOnce(_log)
-        self._surprises = self.secrets.surprises
+        self._seen = (self.secrets.surprises, self.hub())
         self._has_rules = False
         self._is_hub_restored = False
         self._failures: dict[str, _Failure] = {}
@@ -165,8 +168,9 @@ class CheckpointWriter:
         self._wake.set()
 
     def host_restored(self) -> None:
-        """Have the Secrets read again: they may be as they were before."""
+        """Have the Secrets read again: they may be as they were before, and so may the contact."""
         self.secrets.doubt_all()
+        self.contact_at = float("-inf")
         self._wake.set()
 
     def hub_restored(self) -> None:
@@ -233,9 +237,9 @@ class CheckpointWriter:
     async def _settle(self) -> None:
         """Forget the content of the Secrets where they may have changed. Raises KubeError."""
         await self.secrets.settle()
-        if self._is_hub_restored or self._surprises != self.secrets.surprises:
-            self._is_hub_restored = False
-            self._surprises = self.secrets.surprises
+        seen = (self.secrets.surprises, self.hub())
+        if self._is_hub_restored or self._seen != seen:
+            self._is_hub_restored, self._seen = False, seen
             self._books.clear()
             self._has_rules = False
 
@@ -315,18 +319,19 @@ class CheckpointWriter:
 
     async def _note_contact(self) -> None:
         """Note now and then that the hub is still in this state, but for some Clusters."""
-        now = self.clock()
-        if now - self.contact_at < self.contact_s:
+        waited_s = self.clock() - self.contact_at
+        is_due, may_be_more = waited_s >= self.contact_s, waited_s >= CONTACT_AGAIN_S
+        if not (is_due or (may_be_more and self._not_heard)) or not self.is_in_contact(""):
             return
         ours = [name for name in self.served if self.clusters.ours(name) is not None]
         current = {n for n in ours if self._is_listed(n) and self.is_in_contact(n)}
-        but = sorted(name for name in ours if name in self._failures or name not in current)
-        if len(but) == len(ours):
+        but = frozenset(n for n in ours if n in self._failures or n not in current)
+        if len(but) == len(ours) or not (is_due or but < self._not_heard):
             return
-        names = [orjson.dumps({"metadata": {"name": name}}) for name in but]
+        names = [orjson.dumps({"metadata": {"name": name}}) for name in sorted(but)]
         entry = entries.encode(self._header(entries.CONTACT), names)
         await self.secrets.write(0, {entries.CONTACT_KEY: entry})
-        self.contact_at = now
+        self.contact_at, self._not_heard = self.clock(), but
         self.secrets.doubt_all()  # another writer may have changed or deleted one
         for name in self.secrets.too_large:  # there may be space for it now
             self._books.pop(name, None)

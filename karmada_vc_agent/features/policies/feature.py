@@ -409,7 +409,9 @@ class PolicyStatusController:
             self._seen, self._changed_at = seen, self._clock.monotonic()
         if not live and not self._config.install_policies:
             return [_DISABLED], False
-        owner = next(filter(None, map(admission.owner_of, live.values())), None)
+        confines = self._owner.name(CONFINES)
+        owners = (admission.owner_of(p) for p in live.values() if p["metadata"]["name"] == confines)
+        owner = next(filter(None, owners), None)
         problems = []
         for policy in admission.desired_policies(owner or self._owner, versions):
             path = admission.resource_of(served, policy).path(name=policy["metadata"]["name"])

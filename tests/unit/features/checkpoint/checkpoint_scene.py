@@ -60,6 +60,7 @@ class Scene:
         self.rules: Store[Object] = Store(RawCodec())
         self.clusters = HubClusters(self.cluster_store, HOST_UID, self.served)
         self.is_in_contact = True
+        self.hub = "hub-1"
         self.time = "2026-05-01T10:00:00Z"
         self.new_process()
         host.seed(objects.namespace("agents"), STATE)
@@ -83,7 +84,7 @@ class Scene:
             rules=(self.rules,),
             served=self.served,
             template=TEMPLATE,
-            hub=lambda: "hub-1",
+            hub=lambda: self.hub,
             is_in_contact=lambda _: self.is_in_contact,
             now=lambda: self.time,
             # The clock of the loop would jump while a thread of a busy machine waits.

@@ -5,8 +5,13 @@ import asyncio
 import pytest
 
 from karmada_vc_agent.features.checkpoint import writer as checkpoint_writer
-from karmada_vc_agent.features.checkpoint.entries import Reason, place_of
-from karmada_vc_agent.features.checkpoint.writer import EVERYTHING, LONGEST_S
+from karmada_vc_agent.features.checkpoint.entries import CONTACT_KEY, Reason, place_of, verified
+from karmada_vc_agent.features.checkpoint.writer import (
+    CONTACT_AGAIN_S,
+    CONTACT_S,
+    EVERYTHING,
+    LONGEST_S,
+)
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.errors import KubeError
 from tests.fakes.api_server import FakeApiServer
@@ -227,6 +232,58 @@ async def test_nothing_is_written_at_rest_but_the_contact_now_and_then(scene: Sc
     assert {key for r in requests for key in r.body["data"]} == {"contact"}
     read = [r for r in scene.host.requests if r.method == "GET"]
     assert len(read) <= 32 * (len(requests) + 1), "they are read again after each contact"
+
+
+async def test_contact_is_noted_again_once_more_virtual_clusters_are_heard(
+    host: FakeApiServer, client: ApiClient
+) -> None:
+    """After an outage the first ones are heard before the others, and the note is of these only."""
+    scene = Scene(host, client, "branch-a", "branch-b", "branch-c")
+    now, away = 0.0, {"branch-b", "branch-c"}
+    scene.writer.clock = lambda: now
+    scene.writer.is_in_contact = lambda name: name not in away
+    await scene.write()
+    assert scene.saved().not_heard == {"branch-b", "branch-c"}
+    away = {"branch-c"}
+    await scene.write()
+    assert scene.saved().not_heard == {"branch-b", "branch-c"}, "all may be heard in a moment"
+    now += CONTACT_AGAIN_S
+    await scene.write()
+    assert scene.saved().not_heard == {"branch-c"}
+    scene.patches()
+    for away in ({"branch-c"}, {"branch-b"}, {"branch-b", "branch-c"}, {""}):
+        now += CONTACT_AGAIN_S
+        await scene.write()
+        assert scene.patches() == [], f"not more are heard without {away}"
+    now, away = CONTACT_S, set()
+    await scene.write()
+    assert not scene.saved().not_heard
+    assert scene.saved().contact is not None
+
+
+async def test_contact_is_noted_again_once_the_host_was_restored(scene: Scene) -> None:
+    await scene.write()
+    scene.time = "2026-05-02T10:00:00Z"
+    scene.writer.host_restored()
+    await scene.write()
+    contact = scene.saved().contact
+    assert contact is not None
+    assert contact.saved == scene.time
+
+
+async def test_what_was_saved_of_an_unknown_hub_is_saved_again_once_it_is_identified(
+    scene: Scene,
+) -> None:
+    """A start without the hub: it answers before its uid was read."""
+    scene.hub = ""
+    scene.new_process()
+    scene.work("one")
+    await scene.write()
+    scene.hub = "hub-1"
+    await scene.write()
+    for own in scene.saved().content_of.values():
+        for key, content in own.items():
+            assert key == CONTACT_KEY or verified(content).hub == "hub-1"
 
 
 async def test_rules_that_are_not_written_keep_all_from_being_trusted(scene: Scene) -> None:

@@ -1,19 +1,13 @@
 """CheckpointParts: what a leader begins with."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import pytest
 from msgspec import structs
 
-from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, AgentState, Clock
+from karmada_vc_agent.cluster.hub_clusters import CLUSTERS_PATH, AgentState
 from karmada_vc_agent.feature_list import CONFIG, FEATURES
-from karmada_vc_agent.features.checkpoint.entries import (
-    CONTACT,
-    CONTACT_KEY,
-    CheckpointSecrets,
-    Reason,
-)
+from karmada_vc_agent.features.checkpoint.entries import CheckpointSecrets, Reason
 from karmada_vc_agent.features.checkpoint.feature import (
     CheckpointParts,
     _not_written,
@@ -24,11 +18,10 @@ from karmada_vc_agent.features.checkpoint.feature import (
 from karmada_vc_agent.features.checkpoint.reader import Checkpoint, read
 from karmada_vc_agent.features.checkpoint.writer import EVERYTHING, Outdated
 from karmada_vc_agent.kube.errors import ForbiddenError, KubeError, Need
-from karmada_vc_agent.model.objects import timestamp
 from karmada_vc_agent.model.quantity import Duration
 from karmada_vc_agent.runner.parts import Parts
 from tests.fakes.world import World
-from tests.unit.features.checkpoint.scene import entry, expected, secret
+from tests.unit.features.checkpoint.scene import expected, secret
 
 
 async def test_a_hub_that_answered_between_reading_and_serving_is_taken_note_of(
@@ -42,18 +35,6 @@ async def test_a_hub_that_answered_between_reading_and_serving_is_taken_note_of(
     common = replace(world.common, provided=(checkpoint,), hub_uid=lambda: "hub-2")
     parts = Parts(common, FEATURES)
     assert parts.common.part(CheckpointParts).offline.saved.refusals["a"].reason is Reason.HUB
-
-
-async def test_the_contact_that_an_earlier_process_noted_is_not_noted_again(world: World) -> None:
-    noted = datetime.now(UTC) - timedelta(seconds=60)
-    contact = entry(CONTACT, cluster="", uid="", saved=timestamp(noted))
-    secrets = CheckpointSecrets(world.host_client, "agents", "agent")
-    saved = read([secret(**{CONTACT_KEY: contact})], expected())
-    outdated = Outdated(AgentState(world.host_client, "agents", "agent"))
-    checkpoint = Checkpoint(secrets, saved, outdated, is_hub_away=False)
-    clock = Clock(monotonic=lambda: 1000.0)
-    parts = Parts(replace(world.common, provided=(checkpoint,), clock=clock), FEATURES)
-    assert 800 < parts.common.part(CheckpointParts).writer.contact_at < 1000 - 60 + 1
 
 
 def forbidden(*, by_rbac: bool) -> ForbiddenError:

@@ -1,7 +1,6 @@
 """What may be used of a checkpoint, and why the rest is refused."""
 
 import base64
-import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -161,28 +160,6 @@ def test_a_contact_with_another_hub_says_nothing() -> None:
     contact = entry(CONTACT, cluster="", uid="", hub="hub-2", saved="2026-05-01T10:45:00Z")
     saved = read([secret(**{CONTACT_KEY: contact})], Expected("{namespace}-v-{cluster}", {}))
     assert saved.saved_at("a") == datetime(2026, 5, 1, 10, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("saved_at", "but", "age_s"),
-    [
-        ("2026-05-01T10:59:00Z", (), 60.0),
-        ("2026-05-01T11:00:01Z", (), math.inf),
-        ("", (), math.inf),
-        ("2026-05-01T10:59:00Z", ("b",), math.inf),
-    ],
-)
-def test_age_of_the_contact_is_infinite_where_it_is_not_of_all_or_of_the_future(
-    saved_at: str, but: tuple[str, ...], age_s: float
-) -> None:
-    named = [{"metadata": {"name": name}} for name in but]
-    contact = entry(CONTACT, *named, cluster="", uid="", saved=saved_at)
-    saved = read([secret(**{CONTACT_KEY: contact})], expected())
-    assert saved.contact_age_s(datetime(2026, 5, 1, 11, tzinfo=UTC)) == age_s
-
-
-def test_age_of_no_contact_is_infinite() -> None:
-    assert read([], expected()).contact_age_s(NOW) == math.inf
 
 
 @pytest.mark.parametrize(("ahead_s", "clusters"), [(SKEW_S, ["a"]), (SKEW_S + 1, [])])

@@ -462,3 +462,14 @@ async def test_policy_of_the_gateway_is_looked_for_where_join_installed_it(world
     world.host.remove(f"{POLICIES}/" + owner.name("gateway-confines"))
     await setting.look()
     assert {reason for reason, _ in await setting.events()} == {"PolicyMissing"}
+
+
+async def test_input_of_the_policies_is_read_from_the_confining_one_alone(world: World) -> None:
+    setting = Setting(world, OWNER)
+    path = f"{POLICIES}/{OWNER.name('account-tokens')}"
+    annotations = {admission.PARAMETERS_ANNOTATION: replace(OWNER, user="another").parameters()}
+    world.host.change(
+        path, metadata={**world.host.live(path)["metadata"], "annotations": annotations}
+    )
+    await setting.look()
+    assert await setting.events() == []
