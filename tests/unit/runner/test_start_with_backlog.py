@@ -14,6 +14,7 @@ from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import dig
 from karmada_vc_agent.model.quantity import Duration
+from karmada_vc_agent.model.virtual_cluster import Bounds
 from karmada_vc_agent.work.works import applied_of
 from tests.fakes import objects, served
 from tests.fakes.api_server import FakeApiServer, Fault
@@ -27,6 +28,8 @@ SOON = 64
 """Writes of the backlog between a change and its write: those that had begun, and its share."""
 SLOW_S = 29.0
 """A write may take almost as long as a request may."""
+UNTIMED = Bounds(loop_milliseconds=0)
+"""What the loop computes takes real time, which no virtual second waits for."""
 DRIFTED = {"value": "by hand"}
 MAPS = "/api/v1/namespaces/edge-v-{}/configmaps/{}"
 WORK = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-{}/works/{}"
@@ -38,7 +41,9 @@ async def agent(hub: FakeApiServer, host: FakeApiServer) -> AsyncIterator[Field]
         agent_namespace="agents",
         install_policies=False,
         cluster_success_threshold=Duration(0),
-        virtual_clusters=tuple(map(objects.virtual_cluster, (TENANT, NEIGHBOUR))),
+        virtual_clusters=tuple(
+            objects.virtual_cluster(name, bounds=UNTIMED) for name in (TENANT, NEIGHBOUR)
+        ),
     )
     ends = [Credentials(server.url, None, "a test") for server in (hub, host)]
     made = Field(hub, host, Agent(config, ends[0], ends[1]))
