@@ -10,7 +10,7 @@ from e2e.lab import objects
 from e2e.lab.access import LIFETIME_S, Kubeconfigs
 from e2e.lab.agent import Agent
 from e2e.lab.api import Api, ApiError, Object, collection, path_of
-from e2e.lab.wait import STARTED_S, THROUGH_HUB_S, eventually, within
+from e2e.lab.wait import BACKED_OFF_S, STARTED_S, THROUGH_HUB_S, eventually, within
 from e2e.lab.works import condition, hand_written, works_path
 from karmada_vc_agent.model.vocabulary import WORK_ANNOTATION
 
@@ -224,14 +224,17 @@ class Lab:
         return within(THROUGH_HUB_S, look)
 
     def wait_namespace_sent(self, namespace: str, *groups: Group) -> None:
-        """Wait for the Works of a namespace itself, which Karmada may create after all others."""
+        """Wait for the Works of a namespace itself, which Karmada may create after all others.
+
+        It backs off from a namespace that any Cluster, as one that is deleted, has no Work of.
+        """
 
         def look() -> None:
             for group in groups:
                 found = self.host.get(f"/api/v1/namespaces/{group.host_namespace(namespace)}")
                 assert found["metadata"]["annotations"].get(WORK_ANNOTATION), found["metadata"]
 
-        within(THROUGH_HUB_S, look)
+        within(BACKED_OFF_S, look)
 
     def create_work(self, group: Group, name: str, *manifests: Object, **spec: bool) -> str:
         """Write a Work by hand; return its path."""

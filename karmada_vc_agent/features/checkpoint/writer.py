@@ -239,6 +239,8 @@ class CheckpointWriter:
         await self.secrets.settle()
         seen = (self.secrets.surprises, self.hub())
         if self._is_hub_restored or self._seen != seen:
+            if self._seen[1] != seen[1]:  # a note of another hub, or of an unknown one, is ignored
+                self.contact_at = float("-inf")
             self._is_hub_restored, self._seen = False, seen
             self._books.clear()
             self._has_rules = False
@@ -326,7 +328,7 @@ class CheckpointWriter:
         ours = [name for name in self.served if self.clusters.ours(name) is not None]
         current = {n for n in ours if self._is_listed(n) and self.is_in_contact(n)}
         but = frozenset(n for n in ours if n in self._failures or n not in current)
-        if len(but) == len(ours) or not (is_due or but < self._not_heard):
+        if len(but) == len(ours) or not (is_due or len(but) < len(self._not_heard)):
             return
         names = [orjson.dumps({"metadata": {"name": name}}) for name in sorted(but)]
         entry = entries.encode(self._header(entries.CONTACT), names)
