@@ -517,8 +517,7 @@ def test_what_the_agent_may_write_is_what_it_owns(lab: Lab) -> None:
     for obj in made:
         lab.host.create(obj)
     within(PERIODIC_S, _assert_confined, lab, mine.name)
-    bindings = f"/apis/{RBAC}/v1/namespaces/{mine.host_namespace('default')}/rolebindings"
-    within(PERIODIC_S, lab.host.get, f"{bindings}/vc-agent:{lab.id}")
+    _wait_bound(lab, mine.host_namespace("default"))
     try:
         # A server acts on new roles and bindings a moment later.
         within(PERIODIC_S, _assert_writes, Api(agent.host_kubeconfig), names)
@@ -603,9 +602,14 @@ def _joined(lab: Lab, *flags: str, start: bool = False) -> Kubeconfigs:
         return agent.join()
     agent.start()
     lab.wait_serving(agent)
-    bindings = f"/apis/{RBAC}/v1/namespaces/default-v-{lab.id}-own/rolebindings"
-    within(PERIODIC_S, lab.host.get, f"{bindings}/vc-agent:{lab.id}")
+    _wait_bound(lab, f"default-v-{lab.id}-own")
     return Kubeconfigs(agent.hub_kubeconfig, agent.host_kubeconfig)
+
+
+def _wait_bound(lab: Lab, namespace: str) -> None:
+    """Wait until the agent has its rights in a namespace that it claims."""
+    bindings = f"/apis/{RBAC}/v1/namespaces/{namespace}/rolebindings"
+    within(PERIODIC_S, lab.host.get, f"{bindings}/vc-agent:{lab.id}")
 
 
 def _each(table: tuple[Ask, ...]) -> Iterator[tuple[Ask, str]]:
