@@ -9,6 +9,7 @@ the next start serves nothing of it, so nothing that was deleted meanwhile retur
 
 import asyncio
 import logging
+import math
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -112,6 +113,14 @@ class _Failure(NamedTuple):
     due_at: float
 
 
+class _Contact(NamedTuple):
+    """When contact was noted, with which hub, and the virtual clusters that were not heard."""
+
+    at: float = -math.inf
+    hub: str = ""
+    not_heard: frozenset[str] = frozenset()
+
+
 @dataclass(eq=False)
 class CheckpointWriter:
     """Writes the checkpoint, of the state of the hub as it is cached.
@@ -136,8 +145,7 @@ class CheckpointWriter:
     contact_s: float = CONTACT_S
 
     def __post_init__(self) -> None:
-        self.contact_at = float("-inf")
-        self._not_heard: frozenset[str] = frozenset()  # by the last note
+        self.contact = _Contact()
         self._books: dict[str, _Book] = {}
         self._lock = SharedLock()
         self._wake = asyncio.Event()
@@ -170,7 +178,7 @@ class CheckpointWriter:
     def host_restored(self) -> None:
         """Have the Secrets read again: they may be as they were before, and so may the contact."""
         self.secrets.doubt_all()
-        self.contact_at = float("-inf")
+        self.contact = _Contact()
         self._wake.set()
 
     def hub_restored(self) -> None:
@@ -239,8 +247,6 @@ class CheckpointWriter:
         await self.secrets.settle()
         seen = (self.secrets.surprises, self.hub())
         if self._is_hub_restored or self._seen != seen:
-            if self._seen[1] != seen[1]:  # a note of another hub, or of an unknown one, is ignored
-                self.contact_at = float("-inf")
             self._is_hub_restored, self._seen = False, seen
             self._books.clear()
             self._has_rules = False
@@ -321,19 +327,21 @@ class CheckpointWriter:
 
     async def _note_contact(self) -> None:
         """Note now and then that the hub is still in this state, but for some Clusters."""
-        waited_s = self.clock() - self.contact_at
-        is_due, may_be_more = waited_s >= self.contact_s, waited_s >= CONTACT_AGAIN_S
-        if not (is_due or (may_be_more and self._not_heard)) or not self.is_in_contact(""):
+        last, (_, hub) = self.contact, self._seen
+        waited_s = self.clock() - last.at
+        is_due = waited_s >= self.contact_s or hub != last.hub  # a note of another one is ignored
+        may_be_more = last.not_heard and waited_s >= CONTACT_AGAIN_S
+        if not (is_due or may_be_more) or not self.is_in_contact(""):
             return
         ours = [name for name in self.served if self.clusters.ours(name) is not None]
         current = {n for n in ours if self._is_listed(n) and self.is_in_contact(n)}
         but = frozenset(n for n in ours if n in self._failures or n not in current)
-        if len(but) == len(ours) or not (is_due or len(but) < len(self._not_heard)):
+        if len(but) == len(ours) or not (is_due or len(but) < len(last.not_heard)):
             return
         names = [orjson.dumps({"metadata": {"name": name}}) for name in sorted(but)]
         entry = entries.encode(self._header(entries.CONTACT), names)
         await self.secrets.write(0, {entries.CONTACT_KEY: entry})
-        self.contact_at, self._not_heard = self.clock(), but
+        self.contact = _Contact(self.clock(), hub, but)
         self.secrets.doubt_all()  # another writer may have changed or deleted one
         for name in self.secrets.too_large:  # there may be space for it now
             self._books.pop(name, None)

@@ -94,7 +94,7 @@ async def test_work_without_space_is_written_once_there_is_space(
     assert list(scene.secrets.too_large) == ["branch-a"]
     for number in range(40):
         scene.work(f"branch-b-{number}", of="branch-b", deletionTimestamp="2026-05-01T10:00:00Z")
-    scene.writer.contact_at = float("-inf")  # it is tried again then
+    scene.contact_was_noted()  # it is tried again then
     await scene.write()
     await scene.write()
     assert len(scene.names("branch-a")) == 60

@@ -119,6 +119,10 @@ class Scene:
         for failure in self.writer._failures.values():
             raise failure.error
 
+    def contact_was_noted(self, at: float = float("-inf")) -> None:
+        """Let the last note of the contact be of this time; by default the next one is due."""
+        self.writer.contact = self.writer.contact._replace(at=at)
+
     def saved(self, **expected: Any) -> Saved:
         """Return what a start would read now."""
         found = [secret.get("data") or {} for secret in self.host.listed(SECRETS)]

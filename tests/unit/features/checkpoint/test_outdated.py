@@ -220,7 +220,7 @@ async def test_nothing_is_written_at_rest_but_the_contact_now_and_then(scene: Sc
     scene.patches()
     clock = asyncio.get_running_loop().time
     scene.writer.clock = clock
-    scene.writer.contact_at = clock()
+    scene.contact_was_noted(clock())
     scene.host.requests.clear()
     for hour in range(6):
         scene.time = f"2026-05-02T1{hour}:00:00Z"
@@ -284,6 +284,29 @@ async def test_what_was_saved_of_an_unknown_hub_is_saved_again_once_it_is_identi
     assert {verified(each).hub for each in contents} == {"hub-1"}
 
 
+async def test_hub_that_is_identified_during_a_pass_has_its_contact_noted_in_the_next(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start ignores the contact with a hub that is not that of what was saved."""
+
+    async def identify() -> None:
+        scene.hub = "hub-1"
+
+    scene.hub = ""
+    scene.new_process()
+    await scene.write()
+    scene.time = "2026-05-02T10:00:00Z"
+    scene.contact_was_noted()
+    await scene.write()
+    noted = scene.saved().saved_at("branch-a")
+    monkeypatch.setattr(scene.writer, "_write_rules", identify)
+    await scene.write()
+    assert scene.saved().saved_at("branch-a") == noted
+    scene.time = "2026-05-02T10:00:05Z"
+    await scene.write()
+    assert str(scene.saved().saved_at("branch-a")) == "2026-05-02 10:00:05+00:00"
+
+
 async def test_rules_that_are_not_written_keep_all_from_being_trusted(scene: Scene) -> None:
     await scene.write()
     await scene.outdated.note(EVERYTHING)
@@ -312,7 +335,7 @@ async def test_secret_deleted_or_restored_by_hand_is_written_again(scene: Scene)
     await scene.writer.strike("branch-a", "two")
     scene.host.change(path, data=old)
     scene.host.remove(f"{SECRETS}/agent-checkpoint-{place_of('branch-b', 0)}")
-    scene.writer.contact_at = float("-inf")  # it is time for it
+    scene.contact_was_noted()  # it is time for it
     await scene.write()
     await scene.write()
     assert scene.names() == ["one"]
@@ -356,13 +379,13 @@ async def test_error_of_a_strike_ends_with_the_retry_though_nothing_else_changes
     with pytest.raises(KubeError):
         await scene.writer.strike("branch-a", "not-saved")
     await scene.writer.strike("branch-a", "not-saved")
-    scene.writer.contact_at = float("-inf")
+    scene.contact_was_noted()
     scene.time = "2026-05-02T10:00:00Z"
     await asyncio.sleep(3600.0)
     for _ in range(2):
         await scene.write()
     assert scene.writer.problem_of("branch-a") is None
-    scene.writer.contact_at = float("-inf")
+    scene.contact_was_noted()
     await scene.write()
     assert str(scene.saved().saved_at("branch-a")).startswith("2026-05-02")
 

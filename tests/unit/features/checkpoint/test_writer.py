@@ -144,7 +144,7 @@ async def test_parts_blocked_by_outdated_ones_are_written_then(
     await scene.write()
     monkeypatch.setattr(entries, "WORKS_A_PART", 5)
     scene.work("work-10")
-    scene.writer.contact_at = float("-inf")
+    scene.contact_was_noted()
     await scene.write()
     await scene.write()
     assert len(scene.names()) == 11
@@ -461,7 +461,7 @@ async def test_what_does_not_fit_is_reported_also_while_it_is_tried_again(
         return made
 
     monkeypatch.setattr(scene.writer, "in_thread", encode)
-    scene.writer.contact_at = float("-inf")
+    scene.contact_was_noted()
     await scene.write()
     await scene.write()
     assert set(reported) == {frozenset({"branch-a"})}
