@@ -20,7 +20,7 @@ from karmada_vc_agent.features.gateway.mapping.refusals import KindInfo, Refusal
 from karmada_vc_agent.features.gateway.mapping.responses import PAGES_MAX, Forward
 from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import parse_api_version
-from tests.fakes.gateway_view import Asker, FakeHost, FakeView
+from tests.fakes.gateway_view import FakeHost, FakeView
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Rules:
 
     def events(self, request: VirtualRequest) -> list[Object]:
         """Return the events of a watch that ends by itself (`timeoutSeconds`)."""
-        planned = plan(request, Asker(), self.view)
+        planned = plan(request, self.view)
         assert isinstance(planned, Forward), planned
         assert planned.response.kind is ResponseKind.WATCH
         _, content = self._send(planned, planned.query)
@@ -108,7 +108,7 @@ class Rules:
         return found
 
     def _ask(self, request: VirtualRequest) -> Answered:
-        planned = plan(request, Asker(), self.view)
+        planned = plan(request, self.view)
         if isinstance(planned, RefusalError):
             return Answered(planned.code, planned.status())
         return self._forward(planned)

@@ -514,9 +514,7 @@ class AgentState:
         await self._client.merge_patch(self._path, body, is_terse=True)
 
     async def ensure_namespace(self) -> None:
-        try:
-            await self._client.get(f"/api/v1/namespaces/{self._namespace}")
-        except NotFoundError:
+        if await self._client.find(f"/api/v1/namespaces/{self._namespace}") is None:
             metadata = {"name": self._namespace}
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
             with suppress(AlreadyExistsError):

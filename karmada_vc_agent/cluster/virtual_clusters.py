@@ -403,7 +403,7 @@ class Claims:
 
     def on(self, host_namespace: str) -> Claim | None:
         """Return our claim on a host namespace, effective or not, or None."""
-        return self._own(self.store.get("", host_namespace))
+        return self.own(self.store.get("", host_namespace))
 
     def cluster_on(self, host_namespace: str) -> str:
         """Return the virtual cluster that a host namespace is claimed for, "" if none."""
@@ -426,7 +426,7 @@ class Claims:
         """
         namespace = obj["metadata"].get("namespace") or ""
         live = obj if objects.gvk_of(obj) == objects.NAMESPACE else self.store.get("", namespace)
-        claim = self._own(live)
+        claim = self.own(live)
         return live is None or (claim is not None and claim.cluster == cluster)
 
     def is_claimed_twice(self, cluster: str, namespace: VirtualNamespace) -> bool:
@@ -449,7 +449,7 @@ class Claims:
         ]
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
-        before, after = self._own(old), self._own(new)
+        before, after = self.own(old), self.own(new)
         if before and old is not None and before != after:
             self._index(before, HostNamespace(old["metadata"]["name"]), is_claimed=False)
         if after and new is not None:
@@ -459,7 +459,8 @@ class Claims:
         if held != hold_of(old) and claim is not None:
             self.hold_changed.emit(claim.cluster, claim.namespace, held)
 
-    def _own(self, obj: Object | None) -> Claim | None:
+    def own(self, obj: Object | None) -> Claim | None:
+        """Return the claim in the labels of a namespace if it is of this agent."""
         claim = claim_of(obj) if obj is not None else None
         return claim if claim and claim.agent == self._agent else None
 

@@ -355,10 +355,8 @@ def _resume(work: Object, policy: Object | None) -> str:
 def _overrides(work: Object) -> Iterator[str]:
     for key in _OVERRIDES:
         entries = annotations_of(work).get(key, "[]")
-        try:
+        with suppress(ValueError):
             yield from (text_at(each, "policyName") for each in maps_at(json.loads(entries)))
-        except ValueError:
-            continue
 
 
 def status_written(work: Object) -> str | None:

@@ -37,7 +37,6 @@ from karmada_vc_agent.model.objects import (
     gvk_of,
     key_of,
     labels_of,
-    namespaced_name,
     text_at,
 )
 from karmada_vc_agent.model.user_text import did_you_mean
@@ -176,7 +175,7 @@ async def _row(
     notes = [f"by {policy}"] if policy else []
     notes += [f"changed by {override}" for override in overrides]
     if isinstance(done, Failure):
-        text = done.text.partition(f" {_name_of(document.content)}: ")[2] or done.text
+        text = done.text.partition(f" {key_of(document.content)}: ")[2] or done.text
         at = f" at {done.path}" if done.path and done.path not in text else ""
         return Row(vc.name, document, "refused", text + at, (), done.path, tuple(notes))
     if done is None:
@@ -205,16 +204,15 @@ def shown(obj: Object) -> Object:
         pairs = (metadata.pop(field, None) or {}).items()
         left = {k: v for k, v in pairs if not vocabulary.is_karmada_key(k) and k not in _COPIES}
         metadata |= {field: left} if left else {}
-    rest = {key: value for key, value in obj.items() if key not in ("metadata", "status")}
-    head = {key: rest.pop(key) for key in ("apiVersion", "kind")}
-    return {**head, "metadata": metadata, **rest}
+    rest = {key: value for key, value in obj.items() if key != "status"}
+    return {**rest, "metadata": metadata}
 
 
 def text_of(rows: Sequence[Row], form: str) -> Iterator[str]:
     """Yield the lines of a plan. form: diff or yaml."""
     for row in rows:
         content = row.document.content
-        line = f"{row.document.where(row.path)}: {_name_of(content)}"
+        line = f"{row.document.where(row.path)}: {key_of(content)}"
         cluster = f" in {row.cluster}" if row.cluster else ""
         prefix = "# " if form == "yaml" else ""
         yield f"{prefix}{line}{cluster}: {row.verdict}{row.detail and ': '}{row.detail}"
@@ -228,14 +226,9 @@ def text_of(rows: Sequence[Row], form: str) -> Iterator[str]:
                 _yaml(before, obj).splitlines(),
                 _yaml(obj, before).splitlines(),
                 label,
-                _name_of(obj),
+                str(key_of(obj)),
                 lineterm="",
             )
-
-
-def _name_of(obj: Object) -> str:
-    key = key_of(obj)
-    return f"{key.gvk.kind} {namespaced_name(key.namespace, key.name)}"
 
 
 def _yaml(obj: Object, other: Object | None = None) -> str:

@@ -167,16 +167,9 @@ def _reflect_service(live: Object) -> Object | None:
 
 def _reflect_autoscaler(live: Object) -> Object | None:
     """Show `currentReplicas` and `desiredReplicas`."""
-    status = reflect_whole_status(live)
-    if status is None:
-        return None
-    reflected: Object = {
-        "desiredReplicas": status.get("desiredReplicas") or 0,
-        "currentMetrics": None,  # Karmada sends null, its type has no omitempty there
-    }
-    if status.get("currentReplicas"):
-        reflected["currentReplicas"] = status["currentReplicas"]
-    return reflected
+    shown = _show("currentReplicas desiredReplicas=0")(live)
+    # Karmada sends null, its type has no omitempty there.
+    return {**shown, "currentMetrics": None} if shown is not None else None
 
 
 REFLECT_RULES: Mapping[GroupVersionKind, ReflectRule] = {
@@ -227,16 +220,6 @@ def _with_mounts(container: Any, mounts: dict[Any, Any]) -> Any:
     return put(container, mounted, "volumeMounts") if mounted else drop(container, "volumeMounts")
 
 
-def _retain_service(desired: Object, live: Object) -> Object:
-    """Keep the live `spec.clusterIP` and `spec.healthCheckNodePort`."""
-    port = dig(live, "spec", "healthCheckNodePort")
-    if port and port > 0:
-        desired = put(desired, port, "spec", "healthCheckNodePort")
-    if cluster_ip := dig(live, "spec", "clusterIP"):
-        desired = put(desired, cluster_ip, "spec", "clusterIP")
-    return desired
-
-
 def _retain_service_account(desired: Object, live: Object) -> Object:
     """Keep live Secrets in addition to those of the manifest."""
     for field in ("secrets", "imagePullSecrets"):
@@ -254,7 +237,7 @@ def _keep(*paths: str) -> RetainRule:
     def retain(desired: Object, live: Object) -> Object:
         for path in paths:
             keys = path.split(".")
-            if (value := dig(live, *keys)) not in (None, ""):
+            if (value := dig(live, *keys)) not in (None, "", 0):
                 desired = put(desired, value, *keys)
         return desired
 
@@ -272,7 +255,7 @@ def _retain_secret(desired: Object, live: Object) -> Object:
 RETAIN_RULES: Mapping[GroupVersionKind, RetainRule] = {
     GroupVersionKind("apps", "v1", "Deployment"): _retain_deployment,
     GroupVersionKind("", "v1", "Pod"): _retain_pod,
-    GroupVersionKind("", "v1", "Service"): _retain_service,
+    GroupVersionKind("", "v1", "Service"): _keep("spec.clusterIP", "spec.healthCheckNodePort"),
     GroupVersionKind("", "v1", "ServiceAccount"): _retain_service_account,
     GroupVersionKind("", "v1", "PersistentVolumeClaim"): _keep("spec.volumeName"),
     GroupVersionKind("", "v1", "PersistentVolume"): _keep("spec.claimRef"),

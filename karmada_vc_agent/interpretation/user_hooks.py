@@ -32,7 +32,6 @@ class InterpretationError(Exception):
         super().__init__(message)
         self.level = level
         self.operation = operation
-        self.message = message
         self.hook = hook
 
 

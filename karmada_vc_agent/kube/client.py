@@ -168,10 +168,10 @@ class ApiClient:
         """GET and decode. Raises UnreadableError for a page instead of the named object."""
         return await self._object(_Request("GET", path, query, most_bytes=most_bytes))
 
-    async def find(self, path: str) -> Object | None:
+    async def find(self, path: str, most_bytes: int = transport.ANSWER_BYTES) -> Object | None:
         """GET an object; None if there is none. Raises KubeError, also while it is not served."""
         try:
-            return await self.get(path)
+            return await self.get(path, most_bytes=most_bytes)
         except errors.NotFoundError:
             return None
 
@@ -275,7 +275,6 @@ class ApiClient:
         *,
         query: Query | None = None,
         body: Any = None,
-        content_type: str = JSON,
         accept: str = JSON,
         as_user: str = "",
         is_patient: bool = True,
@@ -287,7 +286,7 @@ class ApiClient:
         """
         patience = RETRIES_OF_429 if is_patient else 0
         return await self._call(
-            _Request(method, path, query, body, as_user, content_type, accept, patience=patience)
+            _Request(method, path, query, body, as_user, accept=accept, patience=patience)
         )
 
     async def read_page(

@@ -244,7 +244,11 @@ class RawCodec(Codec[Object]):
 
     def _decode(self, content: bytes, read: _Read) -> tuple[Object | None, Unreadable | None]:
         obj, partial = read(content)
-        reason = self._malformed(obj)
+        reason = ""
+        try:
+            msgspec.convert(obj, self.shape)
+        except msgspec.ValidationError as error:
+            reason = str(error)
         fault = _unreadable(obj, partial or reason) if reason or partial else None
         if reason or partial == _ILLEGIBLE:
             return None, fault
@@ -253,14 +257,6 @@ class RawCodec(Codec[Object]):
     def trim(self, obj: Object) -> Object:
         obj["metadata"].pop("managedFields", None)
         return obj
-
-    def _malformed(self, obj: Any) -> str:
-        """Return why something cannot be stored as an object, "" if it can."""
-        try:
-            msgspec.convert(obj, self.shape)
-        except msgspec.ValidationError as error:
-            return str(error)
-        return ""
 
     def key(self, obj: Object) -> Key:
         metadata = obj["metadata"]

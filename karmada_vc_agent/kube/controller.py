@@ -444,13 +444,8 @@ def same(keys: Iterable[Any]) -> Iterable[Any]:
     return keys
 
 
-def itself(key: Any) -> tuple[Any]:
-    """Return the keys of a change that is a key itself."""
-    return (key,)
-
-
-def first_of(key: Any, *_: Any) -> tuple[Any]:
-    """Return the keys of a change whose first part is the key."""
+def itself(key: Any, *_: Any) -> tuple[Any]:
+    """Return the keys of a change that is a key itself, or whose first part is."""
     return (key,)
 
 

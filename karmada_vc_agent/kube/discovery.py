@@ -60,15 +60,14 @@ class ServedApis:
 
     lists: [{"groupVersion", "resources": [{"name", "kind", "namespaced", "verbs"}]}], without
     subresources. namespaced: (group, plural or plural/subresource) of all that is in namespaces.
-    subresources; aliases, singular and short names: by (group, version, plural). unanswered:
-    `<group>/<version>` that may lack some.
+    aliases: singular and short names by (group, version, plural). unanswered: `<group>/<version>`
+    that may lack some.
     """
 
     lists: list[Object]
     is_complete: bool
     by_kind: dict[GroupVersionKind, Resource] = field(default_factory=dict)
     namespaced: frozenset[tuple[str, str]] = frozenset()
-    subresources: dict[tuple[str, str, str], frozenset[str]] = field(default_factory=dict)
     unanswered: frozenset[str] = frozenset()
     aliases: dict[tuple[str, str, str], tuple[str, ...]] = field(default_factory=dict)
 
@@ -176,7 +175,6 @@ def _served(roots: Iterable[Any]) -> ServedApis:
     lists: list[Object] = []
     by_kind: dict[GroupVersionKind, Resource] = {}
     namespaced: set[tuple[str, str]] = set()
-    subresources: dict[tuple[str, str, str], frozenset[str]] = {}
     aliases: dict[tuple[str, str, str], tuple[str, ...]] = {}
     unanswered: set[str] = set()
     for root, entry in _versions(roots):
@@ -196,15 +194,13 @@ def _served(roots: Iterable[Any]) -> ServedApis:
                 namespaced.update((group, name) for name in names)
             if short := each.get("shortNames"):
                 aliases[group, version, plural] = (each.get("singularResource") or "", *short)
-            if subs:
-                subresources[group, version, plural] = frozenset(subs)
             by_kind.setdefault(gvk, Resource(gvk, plural, is_namespaced, frozenset(verbs)))
             resources.append(
                 {"name": plural, "kind": gvk.kind, "namespaced": is_namespaced, "verbs": verbs}
             )
         lists.append({"groupVersion": api_version, "resources": resources})
     of_namespaces, missing = frozenset(namespaced), frozenset(unanswered)
-    return ServedApis(lists, not missing, by_kind, of_namespaces, subresources, missing, aliases)
+    return ServedApis(lists, not missing, by_kind, of_namespaces, missing, aliases)
 
 
 def _versions(roots: Iterable[Any]) -> Iterator[tuple[Any, Any]]:

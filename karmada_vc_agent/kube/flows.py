@@ -407,10 +407,6 @@ def in_daemon_thread(function: Callable[[], T], name: str) -> Future[T]:
     return result
 
 
-async def await_in_thread(function: Callable[[], T], name: str) -> T:
-    return await asyncio.wrap_future(in_daemon_thread(function, name))
-
-
 _log = logging.getLogger(__name__)
 
 RESTART_BACKOFF_S = (0.5, 60.0)

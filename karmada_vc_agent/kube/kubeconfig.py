@@ -19,9 +19,10 @@ import yaml
 from yarl import URL
 
 from karmada_vc_agent.kube.exec_credentials import ExecUser, PluginError, run_plugin
-from karmada_vc_agent.kube.flows import LogOnce, await_in_thread
+from karmada_vc_agent.kube.flows import LogOnce, in_daemon_thread
 from karmada_vc_agent.kube.transport import Credentials, make_ssl_context
 from karmada_vc_agent.model import user_text
+from karmada_vc_agent.model.objects import maps_at
 from karmada_vc_agent.model.user_text import one_line, read_small
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -182,7 +183,7 @@ class _Config:
         return fields
 
     def _entry(self, kind: str, name: str) -> _Section:
-        entries = _entries(self.content, f"{kind}s")
+        entries = maps_at(self.content, f"{kind}s")
         for entry in entries:
             fields = entry.get(kind) or {}
             if entry.get("name") == name and isinstance(fields, dict):
@@ -207,11 +208,6 @@ def _load(text: bytes, path: Path) -> dict[str, Any]:
         raise KubeconfigError(f"{path}: {problem}; {expected}")
     mapping: dict[str, Any] = content
     return mapping
-
-
-def _entries(content: dict[str, Any], section: str) -> list[dict[str, Any]]:
-    listed = content.get(section)
-    return [e for e in listed if isinstance(e, dict)] if isinstance(listed, list) else []
 
 
 def _is_line(value: Any) -> bool:
@@ -243,7 +239,7 @@ def files_of(path: Path) -> list[Path]:
         content = _load(_read(path), path)
     except KubeconfigError:
         return [path]
-    entries = [*_entries(content, "clusters"), *_entries(content, "users")]
+    entries = [*maps_at(content, "clusters"), *maps_at(content, "users")]
     parts = [part for entry in entries for part in entry.values() if isinstance(part, dict)]
     names = [part[field] for part in parts for field in _FILE_FIELDS if part.get(field)]
     return [path, *(path.parent / name for name in names if _is_line(name))]
@@ -420,7 +416,7 @@ class CredentialsFollower:
         try:
             # Its plugin, if it has one, may take seconds.
             read = partial(read_kubeconfig, self._path, self._credentials.context)
-            credentials = await await_in_thread(read, "kubeconfig")
+            credentials = await asyncio.wrap_future(in_daemon_thread(read, "kubeconfig"))
         except KubeconfigError as error:
             self._complain(str(error))
             return

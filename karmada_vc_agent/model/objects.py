@@ -107,16 +107,20 @@ def text_at(obj: Any, *path: str | int) -> str:
     return value if isinstance(value, str) else ""
 
 
+def list_at(obj: Any, *path: str | int) -> list[Any]:
+    """Return the list at a path of an unvalidated object, [] if there is none."""
+    value = dig(obj, *path)
+    return value if isinstance(value, list) else []
+
+
 def maps_at(obj: Any, *path: str | int) -> list[Object]:
     """Return the maps in a list of an unvalidated object."""
-    value = dig(obj, *path)
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+    return [entry for entry in list_at(obj, *path) if isinstance(entry, dict)]
 
 
 def texts_at(obj: Any, *path: str | int) -> list[str]:
     """Return the texts in a list of an unvalidated object."""
-    value = dig(obj, *path)
-    return [entry for entry in value if isinstance(entry, str)] if isinstance(value, list) else []
+    return [entry for entry in list_at(obj, *path) if isinstance(entry, str)]
 
 
 # Called many times for each object; `dig` would be several times as slow.

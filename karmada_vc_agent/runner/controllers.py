@@ -15,7 +15,6 @@ from karmada_vc_agent.kube.controller import (
     Enqueues,
     Requeue,
     Retries,
-    first_of,
     itself,
     same,
 )
@@ -220,7 +219,7 @@ def execution(parts: Parts) -> ControllerSpec[WorkKey]:
         switch=EXECUTION,
         sources=(
             Enqueues(signals.work_due.subscribe, itself),
-            Enqueues(signals.work_status.subscribe, first_of, is_reason=True),
+            Enqueues(signals.work_status.subscribe, itself, is_reason=True),
             Enqueues(signals.work_affected.subscribe, affected.by_id),
             Enqueues(stores.clusters.store.add_handler, affected.by_cluster),
             Enqueues(signals.work.subscribe, affected.by_work),

@@ -53,8 +53,7 @@ async def until(
     if not task.done() and is_serving():
         await asyncio.wait((task,), timeout=patience_s)
     stopped.cancel()
-    if not task.done():
-        task.cancel()
+    task.cancel()
     await asyncio.gather(stopped, return_exceptions=True)
     try:
         await task

@@ -76,12 +76,11 @@ def pod_specs(
 ) -> Iterator[LocatedPodSpec]:
     """Yield every pod spec of an object; extra: rows of the setting `podTemplates`."""
     seen: set[str] = set()  # a name that is mapped twice would be lost
-    for row in _rows(gvk, extra):
-        for path in row.paths:
-            for where, spec in values_at(obj, path):
-                if isinstance(spec, dict) and where not in seen:
-                    seen.add(where)
-                    yield LocatedPodSpec(where, spec, row.selector_only)
+    for path, selector_only in pod_spec_paths(gvk, extra):
+        for where, spec in values_at(obj, path):
+            if isinstance(spec, dict) and where not in seen:
+                seen.add(where)
+                yield LocatedPodSpec(where, spec, selector_only)
 
 
 def pod_spec_paths(

@@ -350,7 +350,7 @@ def _drop(obj: Object, field: str, stays: Callable[[str], bool]) -> list[str]:
 
 
 _ROLE = OwnSteps(rewrite=rbac.confine_rules, notices=rbac.rules_cut, restore=rbac.restore_rules)
-_BINDING = OwnSteps(rewrite=rbac.confine_subjects, restore=rbac.restore_subjects)
+_BINDING = OwnSteps(rewrite=rbac.confine_subjects, restore=rbac.map_subjects)
 OWN_STEPS: Mapping[GroupKind, OwnSteps] = {
     vocabulary.NAMESPACE: OwnSteps(metadata=confine_namespace, restore=restore_namespace),
     vocabulary.CLUSTER_ROLE: replace(_ROLE, metadata=confine_cluster_role),

@@ -13,6 +13,7 @@ from karmada_vc_agent.model.objects import (
     annotations_of,
     copy_object,
     dig,
+    list_at,
 )
 from karmada_vc_agent.model.virtual_cluster import HostNamespace, VirtualNamespace
 from karmada_vc_agent.translation import kind_policy
@@ -115,7 +116,7 @@ def _refuse_affinity_elsewhere(pod_spec: LocatedPodSpec, context: TranslationCon
     required = dig(pod_spec.spec, "affinity", "nodeAffinity", _REQUIRED)
     if required is None:
         return
-    terms = _list_at(required, "nodeSelectorTerms")
+    terms = list_at(required, "nodeSelectorTerms")
     if not any(_may_match(term, context) for term in terms):
         path = f"{pod_spec.path}.affinity.nodeAffinity"
         detail = f"no node of the virtual cluster can match {path}"
@@ -144,7 +145,7 @@ def _move_node_name_to_affinity(pod_spec: LocatedPodSpec, owns_node: Callable[[s
         node_affinity[_REQUIRED] = {"nodeSelectorTerms": [{"matchFields": [only_there]}]}
         return
     for term in required["nodeSelectorTerms"]:
-        fields = _list_at(term, "matchFields")
+        fields = list_at(term, "matchFields")
         # A term without requirements matches no node; adding one would make it match.
         if isinstance(term, dict) and term and only_there not in fields:
             term["matchFields"] = [*fields, only_there]
@@ -152,7 +153,7 @@ def _move_node_name_to_affinity(pod_spec: LocatedPodSpec, owns_node: Callable[[s
 
 def _add_tolerations(spec: Object, context: TranslationContext) -> None:
     """Add missing tolerations: configured ones, for lost uplinks, for taints of the nodes."""
-    tolerations = list(_list_at(spec, "tolerations"))
+    tolerations = list(list_at(spec, "tolerations"))
     tolerations += [t for t in context.vc.tolerations if t not in tolerations]
     if context.vc.offline_tolerations:
         keys = [dig(toleration, "key") for toleration in tolerations]
@@ -164,7 +165,7 @@ def _add_tolerations(spec: Object, context: TranslationContext) -> None:
 
 def keep_tolerations(spec: Object, live: Object, taints: Iterable[Taint]) -> None:
     """Keep the tolerations of a live, fixed pod spec if they have all but those for taints."""
-    kept, desired = _list_at(live, "tolerations"), _list_at(spec, "tolerations")
+    kept, desired = list_at(live, "tolerations"), list_at(spec, "tolerations")
     of_taints = list(map(_toleration_of, taints))
     if all(each in kept or each in of_taints for each in desired):
         spec.pop("tolerations", None)
@@ -189,9 +190,9 @@ def tie_volume(draft: Draft) -> None:
         {"key": key, "operator": "In", "values": [value]} for key, value in sorted(required.items())
     ]
     selector = _map_at(_map_at(spec, "nodeAffinity"), "required")
-    terms = [term for term in _list_at(selector, "nodeSelectorTerms") if isinstance(term, dict)]
+    terms = [term for term in list_at(selector, "nodeSelectorTerms") if isinstance(term, dict)]
     for term in terms:
-        expressions = _list_at(term, "matchExpressions")
+        expressions = list_at(term, "matchExpressions")
         # A term without requirements matches no node; adding one would make it match.
         if term:
             missing = [each for each in requirements if each not in expressions]
@@ -204,7 +205,7 @@ def confine_image_pull(draft: Draft) -> None:
     job = dig(draft.obj, "spec", _IMAGE_PULL)
     if not isinstance(job, dict):
         return
-    if job.get("labelSelector") is not None or not _list_at(job, "nodeNames"):
+    if job.get("labelSelector") is not None or not list_at(job, "nodeNames"):
         path = f"spec.{_IMAGE_PULL}.labelSelector.matchLabels"
         require_node_labels(job, path, draft.context.vc.required_selector)
 
@@ -227,8 +228,8 @@ def node_selector_annotation(required: Mapping[str, str]) -> str:
 def _may_match(term: Any, context: TranslationContext) -> bool:
     if not term:
         return False
-    expressions = _list_at(term, "matchExpressions")
-    fields = _list_at(term, "matchFields")
+    expressions = list_at(term, "matchExpressions")
+    fields = list_at(term, "matchFields")
     return not any(
         _excludes(expression, context.vc.required_selector) for expression in expressions
     ) and not any(_is_elsewhere(match, context.owns_node) for match in fields)
@@ -238,7 +239,7 @@ def _excludes(expression: Object, required: Mapping[str, str]) -> bool:
     key = dig(expression, "key")
     if not isinstance(key, str) or key not in required:
         return False
-    operator, values = dig(expression, "operator"), _list_at(expression, "values")
+    operator, values = dig(expression, "operator"), list_at(expression, "values")
     if operator == "In":
         return required[key] not in values
     if operator == "NotIn":
@@ -249,12 +250,7 @@ def _excludes(expression: Object, required: Mapping[str, str]) -> bool:
 def _is_elsewhere(match: Object, owns_node: Callable[[str], bool]) -> bool:
     if dig(match, "key") != vocabulary.NAME_FIELD or dig(match, "operator") != "In":
         return False
-    return not any(isinstance(name, str) and owns_node(name) for name in _list_at(match, "values"))
-
-
-def _list_at(obj: Any, *path: str) -> list[Any]:
-    value = dig(obj, *path)
-    return value if isinstance(value, list) else []
+    return not any(isinstance(name, str) and owns_node(name) for name in list_at(match, "values"))
 
 
 def _map_at(obj: Object, key: str) -> Object:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from karmada_vc_agent.model import vocabulary
-from karmada_vc_agent.model.objects import Object, dig, text_at
+from karmada_vc_agent.model.objects import Object, dig, list_at, text_at
 from karmada_vc_agent.model.vocabulary import Rule
 from karmada_vc_agent.translation import rbac_rules
 from karmada_vc_agent.translation.context import (
@@ -70,19 +70,15 @@ def confine_rules(draft: Draft) -> None:
 
 def confine_subjects(draft: Draft) -> None:
     """Map subjects to names of the virtual cluster, and the ClusterRole (rewriting-rules 5.2)."""
-    obj, subjects = draft.obj, draft.obj.get("subjects")
-    if subjects is not None:
-        subjects = _list(subjects, "subjects", Code.SUBJECT_FORBIDDEN)
-        draft.depends_on_claims |= any(map(_is_all_service_accounts, subjects))
-        obj["subjects"] = list(_mapped_subjects(subjects, draft))
-    if obj.get("roleRef") is not None:
-        obj["roleRef"] = _mapped_role_ref(obj["roleRef"], draft.direction)
+    if (subjects := draft.obj.get("subjects")) is not None:
+        listed = _list(subjects, "subjects", Code.SUBJECT_FORBIDDEN)
+        draft.depends_on_claims |= any(map(_is_all_service_accounts, listed))
+    map_subjects(draft)
 
 
 def rules_cut(manifest: Object, context: TranslationContext) -> Iterator[Notice]:
     """Report the rules that were cut (`RuleCut`)."""
-    rules = manifest.get("rules")
-    for index, rule in enumerate(rules if isinstance(rules, list) else ()):
+    for index, rule in enumerate(list_at(manifest, "rules")):
         cut = list(rbac_rules.beyond(rule, context.allow_in_strict))
         if cut:
             detail = f"rules[{index}] was cut to what a virtual cluster may grant; removed: "
@@ -106,13 +102,12 @@ def role_binding_in(cluster_role_binding: Object, host_namespace: str) -> Object
 
 def restore_rules(draft: Draft) -> None:
     """Restore the virtual names in rules on namespaces."""
-    rules = draft.obj.get("rules")
-    for rule in rules if isinstance(rules, list) else ():
+    for rule in list_at(draft.obj, "rules"):
         if not rbac_rules.restore_written(rule):
             rbac_rules.rename_namespaces(rule, "rules", draft.direction)
 
 
-def restore_subjects(draft: Draft) -> None:
+def map_subjects(draft: Draft) -> None:
     """Restore the virtual names of subjects and of the ClusterRole."""
     obj, subjects = draft.obj, draft.obj.get("subjects")
     if isinstance(subjects, list):

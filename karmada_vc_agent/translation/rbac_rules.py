@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from karmada_vc_agent.model import user_text
-from karmada_vc_agent.model.objects import Object, dig
+from karmada_vc_agent.model.objects import Object, dig, list_at
 from karmada_vc_agent.model.virtual_cluster import ApplyAs
 from karmada_vc_agent.model.vocabulary import DOMAIN, Rule
 from karmada_vc_agent.translation import kind_policy
@@ -128,9 +128,8 @@ def _size(values: list[str]) -> int:
 
 
 def _fields(rule: Any) -> tuple[list[str], list[str], list[str]]:
-    values = (dig(rule, field) for field in ("apiGroups", "resources", "verbs"))
     groups, resources, verbs = (
-        list(map(str, each)) if isinstance(each, list) else [] for each in values
+        list(map(str, list_at(rule, field))) for field in ("apiGroups", "resources", "verbs")
     )
     return groups, resources, verbs
 

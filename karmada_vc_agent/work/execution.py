@@ -147,11 +147,8 @@ class WorkStatuses:
             self.held_changes.changed(key, stored)
 
     async def _reread(self, work: Object) -> Object | None:
-        path = works.work_path(work["metadata"]["namespace"], work["metadata"]["name"])
-        try:
-            return await self.hub.get(path)
-        except NotFoundError:
-            return None
+        metadata = work["metadata"]
+        return await self.hub.find(works.work_path(metadata["namespace"], metadata["name"]))
 
     def _keep(self, work: Object, put: Callable[[Store[Object], Object], object]) -> None:
         namespace, name = work["metadata"]["namespace"], work["metadata"]["name"]

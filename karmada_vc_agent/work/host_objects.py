@@ -104,10 +104,7 @@ async def write_binding(
 
 async def _judge(host: ApiClient, path: str, allow: Allow) -> None:
     """Deny a role that no Work could have created so: the server denies only what we may not."""
-    try:
-        role = await host.get(path)
-    except errors.NotFoundError:
-        return
+    role = await host.find(path) or {}
     for rule in maps_at(role, "rules"):
         for excess in rbac_rules.excess(rule, allow):
             text = (
@@ -214,9 +211,8 @@ class LiveObjects:
     async def fresh(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return an object from the server. Raises KubeError, see `reading_at_most`."""
         most = _most_bytes.get()
-        try:
-            live = await self.host.get(resource.path(namespace, name), most_bytes=most)
-        except errors.NotFoundError:
+        live = await self.host.find(resource.path(namespace, name), most)
+        if live is None:
             return None
         live["metadata"].pop("managedFields", None)
         if most < ANSWER_BYTES and bytes_of(live) > most:

@@ -437,15 +437,11 @@ _METADATA = (
     *("name", "namespace", "uid", "resourceVersion", "generation"),
     *("creationTimestamp", "deletionTimestamp"),
 )
-_MARKS = frozenset(
-    (
-        *vocabulary.MARKS,
-        vocabulary.NODE_SELECTOR_ANNOTATION,
-        vocabulary.MANAGED_LABEL,
-        vocabulary.MANAGED_LABELS_ANNOTATION,
-        POD_SECURITY_LABEL,
-    )
-)
+_MARKS = vocabulary.MARKS | {
+    vocabulary.MANAGED_LABEL,
+    vocabulary.MANAGED_LABELS_ANNOTATION,
+    POD_SECURITY_LABEL,
+}
 """Labels and annotations by which the agent finds and judges objects."""
 _MARKS_LENGTH, _MARKS_LENGTH_OF_TENANTS = 4096, 1024
 """Of all marks of an object that is not whole; tenants write those of objects in namespaces."""

@@ -586,9 +586,8 @@ class NamespaceWriter:
         """Return whether a host namespace may hold something of ours. Raises KubeError."""
         phase = self.claims.phase(namespace)
         if phase is Phase.UNCLAIMED:
-            try:
-                live = await self.host.get(NAMESPACES.path(name=namespace))
-            except NotFoundError:
+            live = await self.host.find(NAMESPACES.path(name=namespace))
+            if live is None:
                 return False
             phase = self.claims.phase(namespace, live)
         return phase in (Phase.CLAIMED, Phase.RELEASING)

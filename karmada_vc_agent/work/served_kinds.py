@@ -47,8 +47,10 @@ class InterpreterRules:
         self._declarative = user_hooks.DeclarativeLevel(run_script)
         self._webhooks = user_hooks.WebhookLevel(self._call, lambda: str(uuid.uuid4()))
         codec = RawCodec()
-        self._customizations = _store(codec, self._customizations_changed)
-        self._configurations = _store(codec, self._configurations_changed)
+        self._customizations: Store[Object] = Store(codec)
+        self._customizations.add_handler(self._customizations_changed)
+        self._configurations: Store[Object] = Store(codec)
+        self._configurations.add_handler(self._configurations_changed)
         self._reflectors = [
             self._reflector(hub, _CUSTOMIZATIONS, codec, self._customizations),
             self._reflector(hub, _WEBHOOKS, codec, self._configurations),
@@ -134,14 +136,6 @@ class InterpreterRules:
         except user_hooks.HookError as error:
             raise user_hooks.UnavailableError(str(error)) from error
         return url, hook.ca_bundle, target.host
-
-
-def _store(
-    codec: RawCodec, on_change: Callable[[Object | None, Object | None], None]
-) -> Store[Object]:
-    store: Store[Object] = Store(codec)
-    store.add_handler(on_change)
-    return store
 
 
 def _warn_of_missing_right(group: str, resource: str, verbs: tuple[str, ...]) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple, NotRequired, TypedDict, cast
 
 from cachetools import LRUCache
 
-from karmada_vc_agent.cluster.rules.conditions import Condition, find_condition, set_condition
+from karmada_vc_agent.cluster.rules.conditions import Condition, find_condition, set_conditions
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.codec import Codec
@@ -221,7 +221,7 @@ def compose_work_status(
     status = dict(live_status) if isinstance(live_status, dict) else {}
     merged: Sequence[Condition] = _conditions_of(status)
     for condition in conditions:
-        merged = set_condition(merged, condition, condition.get("lastTransitionTime", now))
+        merged = set_conditions(merged, [condition], condition.get("lastTransitionTime", now))
     status["conditions"] = merged
     # The hub validates only what it wrote itself.
     live_entries = [

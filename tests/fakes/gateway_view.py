@@ -6,7 +6,6 @@ from typing import Any
 
 import orjson
 
-from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     Sealer,
     UnknownNamespacesError,
@@ -193,17 +192,6 @@ class FakeView:
         return SEALER
 
 
-class Asker(Caller, frozen=True):
-    """A client, by its own names."""
-
-    cluster: str = "branch-a"
-    kind: str = "access"
-    user: str = "alice"
-    groups: tuple[str, ...] = ("ops",)
-    host_user: str = "vc:branch-a:alice"
-    host_groups: tuple[str, ...] = ("vc:branch-a:ops",)
-
-
 def two_branches() -> tuple[FakeView, FakeView]:
     """Return two virtual clusters of one host with equal names, each with an anchor."""
     host = FakeHost({"default": {"metadata": {"name": "default"}}})
@@ -222,7 +210,7 @@ def asked(
     fields.setdefault("accept", "application/json")
     content = body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body)
     request = VirtualRequest(method, path, query, body=content, **fields)
-    return plan(request, Asker(), view)
+    return plan(request, view)
 
 
 def forwarded(

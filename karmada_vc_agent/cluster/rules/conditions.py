@@ -11,7 +11,7 @@ from karmada_vc_agent.model.vocabulary import EDGE_LABEL
 
 
 class Condition(TypedDict):
-    """A metav1.Condition as Karmada writes it; `set_condition` sets lastTransitionTime."""
+    """A metav1.Condition as Karmada writes it; `set_conditions` sets lastTransitionTime."""
 
     type: str
     status: str
@@ -79,17 +79,10 @@ def find_condition(conditions: Iterable[Condition] | None, type_: str) -> Condit
     return next((c for c in conditions or () if c.get("type") == type_), None)
 
 
-def set_condition(
-    conditions: Sequence[Condition] | None, condition: Condition, now: str
-) -> list[Condition]:
-    """Return the list with this condition replaced, or appended if it is new; now: RFC 3339."""
-    return set_conditions(conditions, (condition,), now)
-
-
 def set_conditions(
     conditions: Sequence[Condition] | None, changed: Iterable[Condition], now: str
 ) -> list[Condition]:
-    """Return the list with each of these conditions set as by `set_condition`."""
+    """Return the list with each of these replaced, or appended if it is new; now: RFC 3339."""
     merged = list(conditions or ())
     places = {merged[place].get("type"): place for place in reversed(range(len(merged)))}
     for condition in changed:

@@ -24,7 +24,7 @@ from karmada_vc_agent.kube import certificates, kubeconfig
 from karmada_vc_agent.kube.certificates import SIGNING_REQUESTS_PATH, read_certificate
 from karmada_vc_agent.kube.client import ApiClient
 from karmada_vc_agent.kube.controller import ControllerSpec, Requeue, RetryError
-from karmada_vc_agent.kube.errors import ApiError, KubeError, NotFoundError, PageError
+from karmada_vc_agent.kube.errors import ApiError, KubeError, PageError
 from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.kube.transport import Credentials
 from karmada_vc_agent.model.objects import dig
@@ -92,9 +92,8 @@ class SecretStore:
 
     async def read(self) -> bytes | None:
         """Return the kubeconfig in the Secret, None if there is none. Raises KubeError."""
-        try:
-            secret = await self._host.get(self._path)
-        except NotFoundError:
+        secret = await self._host.find(self._path)
+        if secret is None:
             return None
         self._version = secret["metadata"]["resourceVersion"]
         content = dig(secret, "data", HUB_SECRET)
@@ -239,9 +238,8 @@ class CertificateController:
 
     async def _await(self, stored: Sequence[_Stored], request: _SigningRequest) -> Requeue:
         """Poll the request; while it is pending there is no other."""
-        try:
-            answer = await self.hub.get(f"{SIGNING_REQUESTS_PATH}/{request.name}")
-        except NotFoundError:
+        answer = await self.hub.find(f"{SIGNING_REQUESTS_PATH}/{request.name}")
+        if answer is None:
             return self._begin_again(request, "it was deleted")
         if certificate := dig(answer, "status", "certificate"):
             chain = base64.b64decode(certificate, validate=True)

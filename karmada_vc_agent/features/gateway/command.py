@@ -41,7 +41,6 @@ from karmada_vc_agent.kube.kubeconfig import (
     pod_namespace,
 )
 from karmada_vc_agent.kube.transport import Credentials, limit_tls_buffers
-from karmada_vc_agent.model.virtual_cluster import VirtualCluster
 from karmada_vc_agent.runner.clients import REVIEWS_BURST, REVIEWS_QPS, URGENT
 from karmada_vc_agent.runner.process import SettingsFollower, call_on, digest_of, stop_on_signals
 from karmada_vc_agent.telemetry import endpoints
@@ -61,13 +60,7 @@ QPS, BURST = 50.0, 100
 
 
 class _GatewayProcess:
-    def __init__(
-        self,
-        config: AgentConfig,
-        host: Credentials,
-        metrics: Metrics | None = None,
-        file: SettingsFollower | None = None,
-    ) -> None:
+    def __init__(self, config: AgentConfig, host: Credentials, file: SettingsFollower) -> None:
         settings = config.gateway
         if host.proxy:
             problem = "has a proxy-url, which the gateway does not use"
@@ -76,7 +69,7 @@ class _GatewayProcess:
         self._settings = settings
         self._file = file
         self._credentials = host
-        self.metrics = metrics or Metrics((METRICS,))
+        self.metrics = Metrics((METRICS,))
         self.metrics.add_source(build_info)
         self._supervisor = Supervisor(self.metrics.part_restarted)
         self._client = ApiClient("host", host, qps=QPS, burst=BURST)
@@ -104,8 +97,6 @@ class _GatewayProcess:
         self._listener = Listener(self._certificate.context, self._gateway.handle)
         meter.connections = self._listener.count
         self._is_ending = False
-        self.port = 0
-        """The port that clients are served at, once it is."""
 
     def readiness(self) -> dict[str, str | None]:
         """Return what keeps the gateway from its work, by part."""
@@ -132,11 +123,11 @@ class _GatewayProcess:
             try:
                 host, _, port = self._settings.bind_address.rpartition(":")
                 try:
-                    self.port = await self._listener.start(host.strip("[]") or None, int(port))
+                    bound = await self._listener.start(host.strip("[]") or None, int(port))
                 except OSError as error:
                     detail = endpoints.listen_failure(error)
                     raise ConfigError("settings", "gateway.bindAddress", detail) from error
-                _log.info("Serving", extra={"port": self.port, "host": self._credentials.server})
+                _log.info("Serving", extra={"port": bound, "host": self._credentials.server})
                 await stop.wait()
                 self._is_ending = True
                 _log.info("Ending", extra={"connections": self._listener.count()})
@@ -147,11 +138,11 @@ class _GatewayProcess:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     def _runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        file = self._file
-        follow = {"settings": partial(file.run, _take_any, self._served)} if file else {}
+        # Whether what the file says can be served is the agent's to determine.
+        settings = partial(self._file.run, lambda _: asyncio.sleep(0), self._served)
         return {
             **self.state.runs(),
-            **follow,
+            "settings": settings,
             "credentials": self._follower.run,
             "certificate": self._certificate.run,
             "upkeep": self._keep_up,
@@ -190,10 +181,6 @@ class _GatewayProcess:
         return Sealer(self.state.sealing_key or self._own_key)
 
 
-async def _take_any(_: tuple[VirtualCluster, ...]) -> None:
-    """Take what the file says: whether it can be served is the agent's to find out."""
-
-
 def _certificate_of(settings: GatewaySettings) -> ServingCertificate:
     """Return the gateway's certificate with its key. Raises ConfigError."""
     certificate, key = Path(settings.cert_file), Path(settings.private_key_file)
@@ -227,13 +214,6 @@ Examples:
   kubectl --server https://10.0.0.7:8443/virtualclusters/branch-a --token "$TOKEN" \\
     --certificate-authority ca.crt get pods
 """
-_OPTIONS = (
-    "bind_address",
-    "cert_file",
-    "private_key_file",
-    "health_probe_bind_address",
-    "metrics_bind_address",
-)
 
 
 @click.command(epilog=_EPILOG, short_help="Serve each virtual cluster as a cluster of its own.")
@@ -297,7 +277,8 @@ def _config(struct: type[AgentConfig], options: dict[str, Any]) -> AgentConfig:
     except ValueError as error:
         source = str(options["config_path"])
         raise ConfigError(source, camel("namespace_template"), str(error)) from error
-    flags = {name: options[name] for name in _OPTIONS if options[name] is not None}
+    settings = config.gateway.__struct_fields__
+    flags = {name: options[name] for name in settings if options.get(name) is not None}
     namespace = config.agent_namespace or pod_namespace() or config.agent_name
     gateway = replace(config.gateway, **flags)
     if (wrong := gateway.problem()) is not None:
@@ -311,4 +292,4 @@ async def _run_until_signal(config: AgentConfig, host: Credentials, file: Settin
     stop = asyncio.Event()
     call_on(signal.SIGHUP, file.reload)
     stop_on_signals(stop)
-    await _GatewayProcess(config, host, file=file).run(stop)
+    await _GatewayProcess(config, host, file).run(stop)

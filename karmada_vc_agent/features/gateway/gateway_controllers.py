@@ -23,13 +23,11 @@ from karmada_vc_agent.kube.errors import AlreadyExistsError, ForbiddenError, Not
 from karmada_vc_agent.kube.flows import LogOnce
 from karmada_vc_agent.kube.store import Store
 from karmada_vc_agent.kube.transport import trusting
-from karmada_vc_agent.model import vocabulary
 from karmada_vc_agent.model.objects import (
     GroupVersionKind,
     Object,
     annotations_of,
     dig,
-    gvk_of,
     labels_of,
     maps_at,
     text_at,
@@ -144,6 +142,7 @@ class ClusterAccess:
         self._works = works
         self._host = common.clients.host
         self._settings = common.config.gateway
+        self.is_on = self._settings.enabled
         self._tokens = GatewayTokens(common)
         self._live_roles = LiveObjects(self._host, works.store_of)
         self.ask: Callable[[ProbedEndpoint], Awaitable[str | None]] = probe
@@ -225,11 +224,6 @@ class ClusterAccess:
         """Whether Karmada's rules for a virtual cluster are stored on the host."""
         roles = self.roles()
         return roles is not None and roles.get("", absorbed_name(vc.name_on_host)) is not None
-
-    @property
-    def is_on(self) -> bool:
-        """Whether virtual clusters are to be reachable."""
-        return self._settings.enabled
 
     async def prepare(self, vc: VirtualCluster) -> ProbedEndpoint:
         """Do all that precedes the Cluster. Raises RetryError, KubeError, RefusedError."""
@@ -341,11 +335,6 @@ def _keys(
         yield name
 
 
-def _cluster_of_role(role: Object) -> str:
-    is_role = gvk_of(role).group_kind == vocabulary.CLUSTER_ROLE
-    return labels_of(role).get(CLUSTER_LABEL, "") if is_role else ""
-
-
 def setup_cluster_access(parts: Parts) -> ControllerSpec[str]:
     """Declare the controller; off, it takes back what it published before."""
     common, vcs = parts.common, parts.common.virtual_clusters
@@ -356,7 +345,7 @@ def setup_cluster_access(parts: Parts) -> ControllerSpec[str]:
     sources = [Enqueues(common.stores.clusters.store.add_handler, by_name)]
     if is_on and (roles := access.roles()) is not None:
         # The store itself: signals leave out what the agent wrote, as it does these roles.
-        by_role = partial(_keys, vcs, _cluster_of_role)
+        by_role = partial(_keys, vcs, lambda each: labels_of(each).get(CLUSTER_LABEL, ""))
         sources.append(Enqueues(roles.add_handler, by_role, after_s=0.2))
     return ControllerSpec(
         "cluster-access",

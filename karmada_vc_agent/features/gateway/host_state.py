@@ -5,7 +5,6 @@ that are not in the settings file. Nothing is read from the hub.
 """
 
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -18,13 +17,7 @@ from cachetools import TTLCache
 from karmada_vc_agent.access.agent_objects import secret_name
 from karmada_vc_agent.cluster.host_objects import ADDRESS_INDEX, HostAddresses, addresses_of
 from karmada_vc_agent.cluster.registration import VirtualClusterSources
-from karmada_vc_agent.cluster.virtual_clusters import (
-    Claim,
-    Claims,
-    Membership,
-    VirtualClusters,
-    claim_of,
-)
+from karmada_vc_agent.cluster.virtual_clusters import Claim, Claims, Membership, VirtualClusters
 from karmada_vc_agent.config.settings import AgentConfig
 from karmada_vc_agent.features.gateway.mapping.cluster_view import (
     Sealer,
@@ -71,16 +64,9 @@ class HostState:
     been there. unserved: a virtual cluster that is no longer served.
     """
 
-    def __init__(
-        self,
-        config: AgentConfig,
-        host: ApiClient,
-        supervisor: Supervisor,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, config: AgentConfig, host: ApiClient, supervisor: Supervisor) -> None:
         raw = RawCodec()
         node_codec: Codec[Node] = Codec(Node)
-        self.agent = config.agent_name
         self.settings = translation_settings(config)
         self.virtual_clusters = VirtualClusters()
         sources = VirtualClusterSources(self.virtual_clusters)
@@ -98,15 +84,14 @@ class HostState:
         self.addresses = HostAddresses(
             self.nodes, (urlsplit(host.credentials.server).hostname,), self.membership.owner_of
         )
-        self.discovery = Discovery(host, clock)
+        self.discovery = Discovery(host)
         self._kinds: tuple[ServedApis | None, dict[str, dict[tuple[str, str], KindInfo]]]
         self._kinds = None, {}
         self.sealing_key: bytes | None = None
         self.version = 0
         """Counts what changes the facts that a translation rests on."""
         self._host = host
-        self._supervisor = supervisor
-        self.released: TTLCache[str, Claim] = TTLCache(RELEASED, RELEASED_S, timer=clock)
+        self.released: TTLCache[str, Claim] = TTLCache(RELEASED, RELEASED_S)
         self._sums: dict[str, tuple[TokenSum, ...]] = {}
         self.membership.changed.subscribe(self.membership.refresh_taints)
         self._group_informers = InformerSet(host, {}, lambda *_: None, supervisor=supervisor)
@@ -131,9 +116,6 @@ class HostState:
             Reflector(host, secrets, raw, self.secrets, ours),
             Reflector(host, CLUSTER_ROLES_PATH, raw, self.roles, {"labelSelector": CLUSTER_LABEL}),
         )
-        self._subscribe()
-
-    def _subscribe(self) -> None:
         self.membership.changed.subscribe(self._facts_changed)
         self.virtual_clusters.changed.subscribe(self._facts_changed)
         self.virtual_clusters.changed.subscribe(self._registry_changed)
@@ -199,7 +181,7 @@ class HostState:
         self.version += 1
 
     def _namespace_changed(self, old: Object | None, new: Object | None) -> None:
-        before = self._own_claim(old)
+        before = self.claims.own(old)
         if new is None:
             if before is not None and old is not None:
                 self.released[old["metadata"]["name"]] = before
@@ -207,14 +189,10 @@ class HostState:
         self.released.pop(new["metadata"]["name"], None)
         if old is None:
             return
-        after = self._own_claim(new)
+        after = self.claims.own(new)
         if before != after:
             for cluster in {claim.cluster for claim in (before, after) if claim is not None}:
                 self.claims_changed.emit(cluster)
-
-    def _own_claim(self, namespace: Object | None) -> Claim | None:
-        claim = claim_of(namespace) if namespace is not None else None
-        return claim if claim is not None and claim.agent == self.agent else None
 
     def _secret_changed(self, _old: Object | None, secret: Object | None) -> None:
         self.sealing_key = sealing_key_of(secret)

@@ -82,14 +82,11 @@ class RequestMeter:
     """
 
     def __init__(
-        self,
-        metrics: Metrics,
-        in_progress: Callable[[], Mapping[tuple[str, bool], int]],
-        connections: Callable[[], int] = lambda: 0,
+        self, metrics: Metrics, in_progress: Callable[[], Mapping[tuple[str, bool], int]]
     ) -> None:
         self._metrics = metrics
         self._in_progress = in_progress
-        self.connections = connections
+        self.connections: Callable[[], int] = lambda: 0
         self.used: Mapping[Hashable, float] = {}
         metrics.add_source(self._samples)
 

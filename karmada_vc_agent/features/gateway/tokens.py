@@ -187,11 +187,9 @@ class GatewayTokens:
             await self._host.merge_patch(self._path, {"data": dict.fromkeys(keys)})
         for kind in TOKEN_KINDS:
             path = f"{SECRETS_PATH}/{hub_secret_name(cluster, kind)}"
-            try:
+            with suppress(NotFoundError):
                 if self._is_ours(await self._hub.get(path), cluster):
                     await self._hub.delete(path)
-            except NotFoundError:
-                continue
 
     async def _on_hub(self, cluster: str, kind: TokenKind) -> Object | None:
         """Return a Secret of the hub. Raises RetryError for one of another owner."""

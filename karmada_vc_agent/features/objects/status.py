@@ -14,7 +14,7 @@ from karmada_vc_agent.cluster.rules.conditions import (
     count_nodes,
     find_condition,
     ready_with,
-    set_condition,
+    set_conditions,
 )
 from karmada_vc_agent.features.objects.definitions import PATH, Definition, Definitions, Phase
 from karmada_vc_agent.kube.controller import Requeue
@@ -65,7 +65,7 @@ def compose_status(
     new: list[Condition] = []
     for condition in conditions:
         before = find_condition(old, condition["type"])
-        new += set_condition([before] if before else [], condition, now)
+        new += set_conditions([before] if before else [], [condition], now)
     status: Object = {
         "observedGeneration": generation,
         "phase": phase,

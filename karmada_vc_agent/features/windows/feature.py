@@ -14,7 +14,7 @@ from functools import partial
 from karmada_vc_agent.cluster.hub_clusters import digest
 from karmada_vc_agent.cluster.rules.conditions import Condition, ConditionType, Shown
 from karmada_vc_agent.cluster.virtual_clusters import Scopes
-from karmada_vc_agent.kube.controller import Signal, first_of, itself
+from karmada_vc_agent.kube.controller import Signal, itself
 from karmada_vc_agent.model.objects import (
     Object,
     ObjectKey,
@@ -184,7 +184,7 @@ CONDITIONS = (
     ConditionSpec(
         NAMESPACES_HELD,
         lambda parts, vc: namespaces_held(parts.common.stores.claims.held_in(vc.name)),
-        lambda parts: ((parts.common.stores.claims.hold_changed.subscribe, first_of),),
+        lambda parts: ((parts.common.stores.claims.hold_changed.subscribe, itself),),
     ),
 )
 

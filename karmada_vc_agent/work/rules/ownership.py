@@ -54,14 +54,12 @@ def conflict_text(kind: str, virtual_namespace: str, name: str, cluster: str) ->
     )
 
 
-_OF_OTHERS = frozenset(
-    (
-        vocabulary.STAND_IN_ANNOTATION,
-        vocabulary.APPLIED_ANNOTATION,
-        vocabulary.WRITTEN_ANNOTATION,
-        vocabulary.WORK_NAME_ANNOTATION,
-        vocabulary.WORK_NAMESPACE_ANNOTATION,
-    )
+_OF_OTHERS = (
+    vocabulary.STAND_IN_ANNOTATION,
+    vocabulary.APPLIED_ANNOTATION,
+    vocabulary.WRITTEN_ANNOTATION,
+    vocabulary.WORK_NAME_ANNOTATION,
+    vocabulary.WORK_NAMESPACE_ANNOTATION,
 )
 
 # Contract 5.8. Karmada does not remove clusterresourcebinding.karmada.io/*; neither do we.
@@ -149,8 +147,6 @@ def without_our_keys(obj: Object, others: Container[str] = ()) -> Object:
 
 
 def _merge(desired: dict[str, str], live: dict[str, str], managed: str | None) -> dict[str, str]:
-    if live == desired:
-        return dict(desired)
     removed = frozenset((managed or "").split(","))
     return {key: value for key, value in live.items() if key not in removed} | desired
 

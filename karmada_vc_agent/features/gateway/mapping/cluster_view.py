@@ -13,7 +13,6 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 from msgspec import Struct, structs
 
-from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping import refusals
 from karmada_vc_agent.features.gateway.mapping.refusals import (
     JSON,
@@ -365,7 +364,6 @@ class ParsedRequest:
     """
 
     request: VirtualRequest
-    identity: Caller
     view: View
     path: RequestPath
     info: KindInfo

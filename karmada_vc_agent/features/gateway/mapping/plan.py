@@ -13,7 +13,6 @@ from typing import Any
 from msgspec import structs
 
 from karmada_vc_agent.config.checks import DNS_LABEL
-from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping import (
     bodies,
     cluster_view,
@@ -357,8 +356,9 @@ def _read(
 
 def _selected(parsed: ParsedRequest, selector: str, fields: Mapping[str, MapName]) -> ParsedRequest:
     query = responses.map_selectors(parsed.query, parsed.view, fields) if fields else parsed.query
-    if parsed.is_list:
-        query = responses.with_label(query, selector)
+    if parsed.is_list:  # in front of what is given, which it only narrows
+        given = query.first("labelSelector")
+        query = query.with_values(labelSelector=f"{selector},{given}" if given else selector)
     return replace(parsed, query=query)
 
 
@@ -683,7 +683,7 @@ _OF_COLLECTION = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 _OF_OBJECT = {"GET": "get", **_PROXY_VERBS}
 
 
-def plan(request: VirtualRequest, identity: Caller, view: View) -> Plan:
+def plan(request: VirtualRequest, view: View) -> Plan:
     """Return what becomes of a request of an authenticated client."""
     try:
         path, query = parse_path(request.path), Query.parse(request.query)
@@ -692,14 +692,12 @@ def plan(request: VirtualRequest, identity: Caller, view: View) -> Plan:
             raise refusals.bad_request(_NOT_UPGRADED)
         if not path.resource:
             return _other(request, path)
-        return _resource(request, path, query, identity, view)
+        return _resource(request, path, query, view)
     except RefusalError as error:
         return error.with_traceback(None)  # which would hold the body
 
 
-def _resource(
-    request: VirtualRequest, path: RequestPath, query: Query, identity: Caller, view: View
-) -> Plan:
+def _resource(request: VirtualRequest, path: RequestPath, query: Query, view: View) -> Plan:
     info = view.resource(path.group, path.version, path.resource)
     if info is None:
         raise refusals.unknown_resource()
@@ -707,7 +705,7 @@ def _resource(
         raise refusals.unknown_resource()
     verb = _verb_of(request, path, query)
     accept = "" if is_connection(path) else _accept_of(request)
-    parsed = ParsedRequest(request, identity, view, path, info, query, verb, accept)
+    parsed = ParsedRequest(request, view, path, info, query, verb, accept)
     scope = scope_of(info, view)
     if scope is KindScope.DENIED:
         raise parsed.refuse("it is not available in this cluster")

@@ -77,7 +77,6 @@ class RefusalError(Exception):
         *,
         details: Mapping[str, Any] | None = None,
         counted: str = "",
-        authorize: Attributes | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -85,7 +84,7 @@ class RefusalError(Exception):
         self.reason = REASONS.get(code, "")
         self.details = details
         self.counted = counted or self.reason
-        self.authorize = authorize
+        self.authorize: Attributes | None = None
 
     def status(self) -> Object:
         status: Object = {

@@ -368,12 +368,6 @@ def map_selectors(query: Query, view: View, fields: Mapping[str, MapName] | None
     return query.changed("labelSelector", lambda text: cluster_view.map_label_selector(text, host))
 
 
-def with_label(query: Query, selector: str) -> Query:
-    """Put a selector in front of the labelSelector, which only narrows it."""
-    given = query.first("labelSelector") or ""
-    return query.with_values(labelSelector=f"{selector},{given}" if given else selector)
-
-
 def response_to(parsed: ParsedRequest, members: ObjectFilter, **options: Any) -> _OfResource:
     """Return how the answer is mapped. options: further fields of _OfResource."""
     kinds = {"list": ResponseKind.LIST, "watch": ResponseKind.WATCH}

@@ -57,16 +57,10 @@ Ask = Callable[[str, Any], Awaitable[Object]]
 class Authentication:
     """Authenticates callers. ask_for: creates objects at the host for a virtual cluster."""
 
-    def __init__(
-        self,
-        state: HostState,
-        ask_for: Callable[[str], Ask],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, state: HostState, ask_for: Callable[[str], Ask]) -> None:
         self._state = state
         self._reviews: dict[str, Reviews] = {}
         self._ask_for = ask_for
-        self._clock = clock
         state.unserved.subscribe(lambda cluster: self._reviews.pop(cluster, None))
 
     async def identify(self, head: Head) -> identity.Caller:
@@ -120,7 +114,7 @@ class Authentication:
     def reviews_of(self, cluster: str) -> "Reviews":
         """Return the reviews for a virtual cluster that is served."""
         if cluster not in self._reviews:
-            self._reviews[cluster] = Reviews(self._ask_for(cluster), self._clock)
+            self._reviews[cluster] = Reviews(self._ask_for(cluster), time.monotonic)
         return self._reviews[cluster]
 
 
@@ -226,9 +220,8 @@ def denied(who: identity.Caller, what: Attributes) -> RefusalError:
         f'{named} is forbidden: User "{who.user}" cannot {what.verb} resource "{resource}" in API '
         f'group "{group}" at the cluster scope'
     )
-    details = {"kind": what.resource}
-    details |= {"group": group} if group else {}
-    details |= {"name": what.name} if what.name else {}
+    given = {"kind": what.resource, "group": group, "name": what.name}
+    details = {key: value for key, value in given.items() if value}
     return RefusalError(403, text, details=details, counted="denied")
 
 

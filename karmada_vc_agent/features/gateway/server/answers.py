@@ -54,19 +54,8 @@ _PLAIN = frozenset(chr(code) for code in range(32, 127)) - {'"', "\\"}
 _WARNING_LENGTH = 256
 READS = 4
 """How often a value may name namespaces that no watch reported yet."""
-_EXPIRED = {
-    "type": "ERROR",
-    "object": {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": "the namespaces of the cluster changed; list again",
-        "reason": "Expired",
-        "code": 410,
-    },
-}
-EXPIRED = orjson.dumps(_EXPIRED) + b"\n"
+_EXPIRED = RefusalError(410, "the namespaces of the cluster changed; list again")
+EXPIRED = orjson.dumps({"type": "ERROR", "object": _EXPIRED.status()}) + b"\n"
 """The last event of a watch once a namespace was adopted or released (G-41)."""
 
 ReadNamespace = Callable[[str], Awaitable[bool]]

@@ -57,7 +57,7 @@ _MAIN, _DISCONNECTED, _, _REFUSED, _CLAIMS_CHANGED = range(5)
 """What may end a long request."""
 
 
-Planner = Callable[[VirtualRequest, Caller, ClusterView], Plan]
+Planner = Callable[[VirtualRequest, ClusterView], Plan]
 
 
 class Gateway:
@@ -90,10 +90,8 @@ class Gateway:
         self._events = fairness.MemoryBudget()
         self._watches = fairness.MemoryBudget(flows.MOST_FILES, held_s=math.inf, slow_s=UNREAD_S)
         self._events.lent = self._watches.lent = self._answers.lent
-        self._planning, self._heavy = (
-            fairness.MemoryBudget(LONG_PLANS_AT_ONCE),
-            fairness.MemoryBudget(1),
-        )
+        self._planning = fairness.MemoryBudget(LONG_PLANS_AT_ONCE)
+        self._heavy = fairness.MemoryBudget(1)
         state.claims_changed.subscribe(self._claims_changed)
         state.unserved.subscribe(self._forget)
 
@@ -151,11 +149,11 @@ class Gateway:
             if head.is_upgrade and (body or not head.value(b"upgrade")):
                 raise RefusalError(400, "an upgrade names a protocol and has no body")
             view = self._view(head.cluster)
-            planned = await self._plan(exchange, body, who, view)
+            planned = await self._plan(exchange, body, view)
             if isinstance(planned, Forward) and planned.sets_up and _is_near_bound(view):
                 # One after the other: what one creates counts for the next.
                 await held.enter_async_context(self._creations[head.cluster])
-                planned = await self._plan(exchange, body, who, self._view(head.cluster))
+                planned = await self._plan(exchange, body, self._view(head.cluster))
             if isinstance(planned, Forward):
                 _note(record, planned, is_upgrade=head.is_upgrade)
             await self._authorize(who, planned, view)
@@ -188,22 +186,22 @@ class Gateway:
             raise RefusalError(503, "the gateway is starting", counted="starting")
         return ClusterView(self._state, self._sealer(), vc)
 
-    async def _plan(self, exchange: Exchange, body: bytes, who: Caller, view: ClusterView) -> Plan:
+    async def _plan(self, exchange: Exchange, body: bytes, view: ClusterView) -> Plan:
         """Plan; for a kind that the host did not serve, ask it again what it serves."""
         head = exchange.head
         accept, content_type = head.value(b"accept"), head.value(b"content-type")
         request = VirtualRequest(
             head.method, head.path, head.query, accept, content_type, body, head.is_upgrade
         )
-        planned = await self._planned(request, who, view)
+        planned = await self._planned(request, view)
         if view.missed_kind and await self._state.look_for_kinds():
-            return await self._planned(request, who, view)
+            return await self._planned(request, view)
         return planned
 
-    async def _planned(self, request: VirtualRequest, who: Caller, view: ClusterView) -> Plan:
+    async def _planned(self, request: VirtualRequest, view: ClusterView) -> Plan:
         """Plan, beside the loop if there is much to translate: 3 MiB of names take 5 s."""
         if request.size < LONG_PLAN_BYTES:
-            return self._planner(request, who, view)
+            return self._planner(request, view)
         held = fairness.held_bytes(request.body)
         if held > HELD_BYTES:
             most = f"{HELD_BYTES >> 20} MiB"
@@ -216,7 +214,7 @@ class Gateway:
                 await _take(reserved, self._heavy, view.name)
             await _take(reserved, self._planning, view.name)
             with view.pinned():
-                planned, used = await _to_its_end(self._planner, request, who, view)
+                planned, used = await _to_its_end(self._planner, request, view)
         self._scheduler.time.spend(view.name, used)
         return planned
 

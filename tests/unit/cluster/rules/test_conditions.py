@@ -3,7 +3,7 @@
 import copy
 
 from karmada_vc_agent.cluster.rules import conditions
-from karmada_vc_agent.cluster.rules.conditions import Condition, set_condition
+from karmada_vc_agent.cluster.rules.conditions import Condition, set_conditions
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:00:10Z"
 
@@ -18,7 +18,7 @@ def _at(time: str, condition: Condition) -> Condition:
 
 def test_new_condition_is_appended_with_the_time() -> None:
     foreign = _at(THEN, _condition("Other", "True"))
-    assert set_condition([foreign], _condition("Ready", "True"), NOW) == [
+    assert set_conditions([foreign], [_condition("Ready", "True")], NOW) == [
         foreign,
         _at(NOW, _condition("Ready", "True")),
     ]
@@ -26,19 +26,19 @@ def test_new_condition_is_appended_with_the_time() -> None:
 
 def test_the_first_condition_makes_the_list() -> None:
     expected = [_at(NOW, _condition("Ready", "True"))]
-    assert set_condition(None, _condition("Ready", "True"), NOW) == expected
+    assert set_conditions(None, [_condition("Ready", "True")], NOW) == expected
 
 
 def test_the_transition_time_moves_when_status_flips() -> None:
     live = [_at(THEN, _condition("Ready", "True"))]
-    assert set_condition(live, _condition("Ready", "False"), NOW) == [
+    assert set_conditions(live, [_condition("Ready", "False")], NOW) == [
         _at(NOW, _condition("Ready", "False"))
     ]
 
 
 def test_the_transition_time_stays_when_only_the_words_change() -> None:
     live = [_at(THEN, _condition("Ready", "True", "Old", "old"))]
-    assert set_condition(live, _condition("Ready", "True", "New", "new"), NOW) == [
+    assert set_conditions(live, [_condition("Ready", "True", "New", "new")], NOW) == [
         _at(THEN, _condition("Ready", "True", "New", "new"))
     ]
 
@@ -46,26 +46,26 @@ def test_the_transition_time_stays_when_only_the_words_change() -> None:
 def test_conditions_of_others_keep_their_place_and_content() -> None:
     first, last = _at(THEN, _condition("First", "False")), _at(THEN, _condition("Last", "Unknown"))
     live = [first, _at(THEN, _condition("Ready", "True")), last]
-    updated = set_condition(live, _condition("Ready", "False"), NOW)
+    updated = set_conditions(live, [_condition("Ready", "False")], NOW)
     assert [updated[0], updated[2]] == [first, last]
 
 
 def test_observed_generation_is_never_kept() -> None:
     live = [{**_at(THEN, _condition("Ready", "True")), "observedGeneration": 3}]
-    updated = set_condition(live, _condition("Ready", "True"), NOW)  # type: ignore[arg-type]  # as on the hub
+    updated = set_conditions(live, [_condition("Ready", "True")], NOW)  # type: ignore[arg-type]  # as on the hub
     assert updated == [_at(THEN, _condition("Ready", "True"))]
 
 
 def test_a_time_of_the_given_condition_does_not_count() -> None:
     given = _at(THEN, _condition("Ready", "True"))
-    assert set_condition([], given, NOW)[0]["lastTransitionTime"] == NOW
+    assert set_conditions([], [given], NOW)[0]["lastTransitionTime"] == NOW
 
 
 def test_input_is_not_modified() -> None:
     live = [_at(THEN, _condition("Ready", "True"))]
     given = _condition("Ready", "False")
     before = copy.deepcopy((live, given))
-    set_condition(live, given, NOW)
+    set_conditions(live, [given], NOW)
     assert (live, given) == before
 
 

@@ -11,7 +11,6 @@ import orjson
 import pytest
 from prometheus_client import generate_latest
 
-from karmada_vc_agent.features.gateway.identity import Caller
 from karmada_vc_agent.features.gateway.mapping.cluster_view import VirtualRequest
 from karmada_vc_agent.features.gateway.mapping.plan import plan
 from karmada_vc_agent.features.gateway.mapping.refusals import RefusalError
@@ -365,7 +364,7 @@ async def test_bodies_that_are_heavy_once_they_are_read_come_one_after_the_other
 
     def slow(request: VirtualRequest, *known: Any) -> Any:
         if len(request.body) >= LONG_PLAN_BYTES:
-            began.append(known[1].name)
+            began.append(known[0].name)
             extend.wait(10.0)
         return plan(request, *known)
 
@@ -398,9 +397,8 @@ async def test_who_is_held_back_has_no_place_that_others_wait_for(lab: Lab) -> N
     assert (await lab.ask(path, token=token, cluster="b")).code == 200
     turns.time.spend("a", 1000.0)
     request = VirtualRequest("POST", path, "", "", "application/json", body)
-    who = Caller("a", "access", "x", (), "vc:a:x", ())
     with lab.limits.slot("b", is_long=False):
-        held_back = asyncio.create_task(lab.gateway._planned(request, who, lab.gateway._view("a")))
+        held_back = asyncio.create_task(lab.gateway._planned(request, lab.gateway._view("a")))
         await asyncio.sleep(0)
         async with asyncio.timeout(10):
             async with lab.gateway._heavy.reserved("b"), lab.gateway._planning.reserved("b"):

@@ -85,7 +85,7 @@ class Passing(Response):
         return {**decoded, "message": decoded["message"].replace("-v-a", "")}
 
 
-def passing_plan(request: VirtualRequest, _identity: object, view: View) -> Plan:
+def passing_plan(request: VirtualRequest, view: View) -> Plan:
     """Stand in for the rules: all namespaces by the gateway's rights, one by the caller's."""
     path, query, kind = request.path, request.query, ResponseKind.OBJECT
     if path == "/bug":
