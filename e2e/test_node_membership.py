@@ -3,9 +3,11 @@
 import pytest
 
 from e2e.lab import objects
-from e2e.lab.api import Object
+from e2e.lab.api import Object, path_of
 from e2e.lab.lab import NODES, Group, Lab
 from e2e.lab.wait import eventually
+
+SELDOM = ("--cluster-status-update-frequency", "1h")
 
 
 @pytest.mark.smoke
@@ -74,6 +76,29 @@ def test_pods_of_the_group_count_as_allocated_for_any_creator(lab: Lab) -> None:
                 assert allocated["cpu"] == "1"
 
     eventually(look)
+
+
+def test_a_pod_is_counted_soon_and_not_only_with_the_periodic_status(lab: Lab) -> None:
+    group = lab.group("a")
+    lab.host.patch(f"{NODES}/{group.nodes[0]}", {"spec": {"unschedulable": True}})  # for no other
+    lab.serve(group, flags=SELDOM)
+    _wait_nodes(lab, group, 1)
+    pod = lab.host.create(_pod(lab.id, group.nodes[0]))
+
+    def look() -> None:
+        summary = lab.cluster(group.name)["status"]["resourceSummary"]
+        assert summary.get("allocated", {}).get("pods") == "1"
+
+    try:
+        eventually(look)
+    finally:
+        lab.host.delete(path_of(pod), force=True)
+
+
+def _pod(name: str, node: str) -> Object:
+    spec = {"containers": [{"name": "app", "image": objects.IMAGE}], "nodeName": node}
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def _pods_on(lab: Lab, group: Group) -> list[Object]:

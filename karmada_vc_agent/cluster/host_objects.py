@@ -101,6 +101,42 @@ def pod_indexes() -> dict[str, Callable[[Pod], Iterable[str]]]:
     }
 
 
+PODS_SETTLE_S = 1.0
+"""A rollout changes many; one status write is enough for those of this time."""
+PODS_PERIODS = 6
+"""Of the status; sooner once in so many, so that at most a sixth more of them are written."""
+
+
+def settled_pods(
+    pods: Store[Pod],
+    owner_of: Callable[[Pod], str],
+    timers: dict[str, asyncio.TimerHandle],
+    period_s: float,
+    settled: Callable[[str], None],
+) -> None:
+    """Call `settled` with a virtual cluster once what its pods request is the same for a second.
+
+    Once in some periods of its status, which has the rest. owner_of: returns the virtual cluster of
+    a pod, "" for none. timers: by virtual cluster.
+    """
+
+    def changed(old: Pod | None, new: Pod | None) -> None:
+        counted = [pod for pod in (old, new) if pod is not None and not pod.is_finished]
+        is_same = len(counted) == 2 and counted[0].spec == counted[1].spec
+        if is_same or not pods.is_synced:
+            return
+        loop = asyncio.get_running_loop()
+        for cluster in {owner_of(pod) for pod in counted} - {""}:
+            timer = timers.get(cluster)
+            if timer is not None and timer.when() > loop.time():
+                timer.cancel()
+            elif timer is not None and loop.time() < timer.when() + PODS_PERIODS * period_s:
+                continue
+            timers[cluster] = loop.call_later(PODS_SETTLE_S, settled, cluster)
+
+    pods.add_handler(changed)
+
+
 _log = logging.getLogger(__name__)
 
 PLUGIN = "NodeRestriction"

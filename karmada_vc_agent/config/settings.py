@@ -238,7 +238,8 @@ class AgentConfig(
     """Watch each Cluster by its name, not all Clusters of the hub: a watch more for each virtual
     cluster, and nothing of what the rest of a federation changes."""
     cluster_status_update_frequency: _Positive = Duration(10)
-    """How often the status of each Cluster is computed; it is written only if it changed."""
+    """How often the status of each Cluster is computed; it is written only if it changed. Changes
+    of nodes are reported at once, those of pods after a second, once in six such periods."""
     cluster_lease_duration: Annotated[Duration, Range(1)] = Duration(40)
     """Lease duration of each Cluster."""
     cluster_lease_renew_interval_fraction: _Fraction = 0.25

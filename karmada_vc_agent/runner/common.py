@@ -351,6 +351,13 @@ class Stores:
             self.of_hub = named
         self.reflectors: tuple[AnyReflector, ...] = (self.of_hub, *self.of_host)
 
+    def owner_of_pod(self, pod: Pod) -> str:
+        """Return the Cluster of ours on whose node, else in whose namespace, it is, "" for none."""
+        cluster = self.claims.cluster_on(pod.metadata.namespace)
+        if pod.spec.node_name:
+            cluster = self.membership.owner_of(pod.spec.node_name) or ""
+        return cluster if self.clusters.ours(cluster) is not None else ""
+
     def _cluster_on(self, namespace: str) -> str:
         return self.claims.cluster_on(namespace)
 

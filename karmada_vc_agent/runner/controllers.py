@@ -1,5 +1,6 @@
 """The controllers of core, each with its collaborators and sources."""
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -145,6 +146,10 @@ def cluster_status(parts: Parts) -> ControllerSpec[str]:
         clock=common.clock,
     )
     changed = partial(status.keys_of_reported, stores.clusters, vcs)
+    timers: dict[str, asyncio.TimerHandle] = common.scopes.keep()
+    settled = partial(
+        host_objects.settled_pods, stores.pods, stores.owner_of_pod, timers, frequency_s
+    )
     return ControllerSpec(
         "cluster-status",
         common.queues.by_name(frequency_s),
@@ -154,6 +159,7 @@ def cluster_status(parts: Parts) -> ControllerSpec[str]:
         sources=(
             Enqueues(stores.clusters.store.add_handler, changed),
             Enqueues(stores.membership.changed.subscribe, itself, status.NODE_CHANGE_SETTLES_S),
+            *([Enqueues(settled, itself)] if config.enable_cluster_resource_modeling else ()),
             Enqueues(common.signals.status_due.subscribe, itself),
             Enqueues(common.signals.lead_regained.subscribe, parts.names),
             *conditions.sources(),

@@ -240,7 +240,8 @@ CASES = [
     Case(controllers.registration, 0, cluster_changed, {A}),
     Case(controllers.cluster_status, 0, cluster_changed, {A}),
     Case(controllers.cluster_status, 1, NODE, {A}),
-    Case(controllers.cluster_status, 2, emitted("status_due", A), {A}),
+    Case(controllers.cluster_status, 2, seeded(objects.pod("on-node", "other", "n1")), {A}),
+    Case(controllers.cluster_status, 3, emitted("status_due", A), {A}),
     Case(
         controllers.cluster_status,
         "PlacementEnforced",
@@ -253,7 +254,7 @@ CASES = [
         lambda world: world.parts.works.kept.changed.emit(A),
         {A},
     ),
-    Case(controllers.cluster_status, 3, emitted("lead_regained"), BOTH),
+    Case(controllers.cluster_status, 4, emitted("lead_regained"), BOTH),
     Case(controllers.cluster_status, "GroupTrusted", discovered_by_a_group, {A}),
     Case(
         controllers.cluster_status,
@@ -432,6 +433,26 @@ def test_each_source_has_a_case(wired: World) -> None:
     lacking = {source_named(wired, *each, counts[each[0]]) for each in sources - covered}
     assert lacking == set(), "add a row to CASES for each"
     assert covered - sources == set()
+
+
+@pytest.mark.parametrize(("node", "namespace"), [("n1", "other"), ("", "edge-v-branch-a")])
+async def test_pod_of_a_virtual_cluster_is_reported_while_its_cluster_is_ours(
+    wired: World, node: str, namespace: str
+) -> None:
+    """Its scope, which ends with each look at it, would be ended by each of its pods."""
+    spec = wired.spec(controllers.cluster_status)
+    spec.sources[2].connect(spec.queue)
+    await keys_of(spec.queue)  # of pods that were there
+    await asyncio.sleep(1000.0)
+    wired.host.seed(objects.pod("first", namespace, node))
+    wired.look()
+    assert await keys_of(spec.queue) == {A}
+    await asyncio.sleep(1000.0)
+    wired.hub.remove(CLUSTER)
+    wired.look()
+    wired.host.seed(objects.pod("second", namespace, node))
+    wired.look()
+    assert await keys_of(spec.queue) == set()
 
 
 async def test_policy_that_changed_has_the_guard_look(wired: World) -> None:
