@@ -12,7 +12,7 @@ import click
 
 from bench.lab import Lab, control_planes
 from bench.record import Goal, Record
-from bench.session import Session, describe, ending, open_session
+from bench.session import Session, describe, ending, open_session, say
 
 T = TypeVar("T")
 Measure = Callable[[Session, Record], Coroutine[Any, Any, T]]
@@ -117,4 +117,8 @@ def _with_shared_options(run: Callable[..., None]) -> Callable[..., None]:
 def main(command: click.Command) -> None:
     """Run a bench."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    command(prog_name=f"hack/bench {command.name}")
+    try:
+        command(prog_name=f"hack/bench {command.name}")
+    except asyncio.CancelledError:  # by `ending`
+        say("ended by SIGTERM; nothing was written")
+        raise SystemExit(128 + signal.SIGTERM) from None

@@ -1,14 +1,17 @@
 """The commands of benches have the same options, and finish their record."""
 
+import asyncio
 import importlib
 import json
+import signal
+import sys
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from bench.command import Runs, bench_command
+from bench.command import Runs, bench_command, main
 
 NAMES = ("drain", "fair", "fleet", "idle", "leases", "nodes", "policy", "restart", "summary")
 
@@ -49,6 +52,21 @@ def test_bench_that_fails_prints_what_it_measured_and_writes_nothing(tmp_path: P
     assert isinstance(done.exception, ValueError)
     assert "| what, -1 Works | 0.00 |" in done.output
     assert not path.exists()
+
+
+def test_bench_that_is_ended_says_so_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @click.command("example")
+    def ended() -> None:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(sys, "argv", ["example"])
+    with pytest.raises(SystemExit) as end:
+        main(ended)
+    assert end.value.code == 128 + signal.SIGTERM
+    assert "ended by SIGTERM" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", NAMES)
