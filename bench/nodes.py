@@ -129,7 +129,7 @@ async def _set_ready(host: ApiClient, node: str, *, is_ready: bool) -> None:
 def command(runs: Runs, *, clusters: int, count: int, flaps: int, pods: int) -> None:
     """Measure how soon a Cluster says what changed on its nodes.
 
-    Takes 30 minutes; with --quick 2.
+    Takes 10 minutes; with --quick 2.
     """
     if runs.is_quick:
         clusters, count, flaps, pods = 2, 10, 3, 20
