@@ -16,9 +16,8 @@ from karmada_vc_agent.cluster.registration import (
     VirtualClusterSources,
 )
 from karmada_vc_agent.cluster.virtual_clusters import NODE_GROUP
-from karmada_vc_agent.config.settings import AgentConfig
+from karmada_vc_agent.config.settings import AgentConfig, SourceSettings
 from karmada_vc_agent.features.discovered.records import (
-    AnySettings,
     Discovered,
     DiscoveredFields,
     DiscoveredRecords,
@@ -338,7 +337,7 @@ async def describe(host: ApiClient, config: AgentConfig) -> Described:
 
 def _recorded(
     config: AgentConfig,
-    settings: AnySettings,
+    settings: SourceSettings,
     records: DiscoveredRecords,
     listed: Mapping[str, Discovered],
     serves: Callable[[str], bool],

@@ -77,10 +77,6 @@ class DiscoverSettings(SourceSettings, frozen=True, forbid_unknown_fields=True, 
         return ("nameTemplate", wrong) if wrong else None
 
 
-AnySettings = NodeGroupSettings | DiscoverSettings
-"""limit: how many virtual clusters may be served, 0 = any number; name_of: names one."""
-
-
 class DiscoveredFields(Fields, frozen=True):
     """What the settings have of it."""
 
