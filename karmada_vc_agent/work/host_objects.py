@@ -418,6 +418,9 @@ class HostObjects(LiveObjects):
         obj = apply_plan.decide(checked, live, "" if is_kept else mark, trusts_mark=trusts_mark)
         if obj is None:
             assert live is not None  # noqa: S101 - only a live object can be kept
+            store = self.store_of(resource)
+            if store is not None and not store.is_synced:
+                self.observe(resource, live)  # a first list that lacks it is a change then
             return Applied(live, was_written=False, is_settled=not is_kept)
         _, namespace, name = key_of(desired)
         if live is None:

@@ -73,6 +73,40 @@ async def test_absent_object_is_created_with_one_request(setting: Setting) -> No
     assert setting.host.live(PATH)["data"] == {"value": "1"}
 
 
+async def test_object_that_is_deleted_between_its_first_read_and_the_first_list_is_a_change(
+    setting: Setting,
+) -> None:
+    """As after a restart: it was as it is to be, so nothing else would bring it back."""
+    await setting.applied()
+    setting.store = Store(RawCodec())
+    restarted = HostObjects(setting.host_objects.host, lambda _: setting.store, scopes=Scopes())
+    setting.host_objects = restarted
+    changes: list[tuple[bool, bool]] = []
+    setting.store.add_handler(lambda old, new: changes.append((old is None, new is None)))
+    assert not (await setting.applied()).was_written
+    assert changes == []
+    setting.host.remove(PATH)
+    setting.look()
+    assert changes == [(False, True)]
+    assert (await setting.applied()).was_recreated
+
+
+async def test_object_that_another_changed_after_its_first_read_is_a_change(
+    setting: Setting,
+) -> None:
+    await setting.applied()
+    setting.store = Store(RawCodec())
+    restarted = HostObjects(setting.host_objects.host, lambda _: setting.store, scopes=Scopes())
+    setting.host_objects = restarted
+    await setting.applied()
+    setting.host.change(PATH, data={"value": "theirs"})
+    values: list[object] = []
+    setting.store.add_handler(lambda _, new: values.append((new or {})["data"]["value"]))
+    setting.look()
+    assert values == ["1", "theirs"]
+    assert (await setting.applied()).was_written
+
+
 async def test_response_is_cached_before_the_watch_shows_it(setting: Setting) -> None:
     outcome = await setting.applied()
     assert setting.host_objects.cached(MAPS, "hns", "settings") == outcome.live
