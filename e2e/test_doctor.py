@@ -71,6 +71,7 @@ def _changed(lab: Lab, path: str, change: Callable[[Object], None]) -> None:
     lab.host.replace(path, live)
 
 
+@pytest.mark.usefixtures("only_edges")
 def test_before_join_its_steps_lead_to_an_agent_that_serves(lab: Lab) -> None:
     joining = Joining(lab, lab.group("a"))
     joining.run("-o", "yaml")  # writes the settings file
