@@ -83,7 +83,7 @@ def test_a_pod_is_counted_soon_and_not_only_with_the_periodic_status(lab: Lab) -
     lab.host.patch(f"{NODES}/{group.nodes[0]}", {"spec": {"unschedulable": True}})  # for no other
     lab.serve(group, flags=SELDOM)
     _wait_nodes(lab, group, 1)
-    pod = lab.host.create(_pod(lab.id, group.nodes[0]))
+    pod = lab.host.create(objects.bystander(lab.id, group.nodes[0]))
 
     def look() -> None:
         summary = lab.cluster(group.name)["status"]["resourceSummary"]
@@ -93,12 +93,6 @@ def test_a_pod_is_counted_soon_and_not_only_with_the_periodic_status(lab: Lab) -
         eventually(look)
     finally:
         lab.host.delete(path_of(pod), force=True)
-
-
-def _pod(name: str, node: str) -> Object:
-    spec = {"containers": [{"name": "app", "image": objects.IMAGE}], "nodeName": node}
-    metadata = {"name": name, "namespace": "default"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def _pods_on(lab: Lab, group: Group) -> list[Object]:

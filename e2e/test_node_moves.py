@@ -55,7 +55,7 @@ def test_pods_stay_on_a_node_that_leaves_unless_they_are_to_be_evicted(lab: Lab)
         lab.add_node(group)
         within(NODE_GRACE_S, _runs_probe, lab, group, namespace, group.nodes[1])
     before = {group.name: _uids(lab, group, namespace, "web-") for group in (keeps, evicts)}
-    bystander = lab.host.create(_bystander(lab, evicts.nodes[0]))
+    bystander = lab.host.create(objects.bystander(lab.id, evicts.nodes[0]))
     try:
         for group in (keeps, evicts):
             _move(lab, group.nodes[0], other)
@@ -160,13 +160,6 @@ def _has_been_reported(lab: Lab, group: Group, reason: str, text: str) -> Object
     told = [e for e in found if text in e["message"]]
     assert told, found
     return told[0]
-
-
-def _bystander(lab: Lab, node: str) -> Object:
-    """Return a pod of no virtual cluster."""
-    spec = {"containers": [{"name": "app", "image": objects.IMAGE}], "nodeName": node}
-    metadata = {"name": lab.id, "namespace": "default"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def _budget(namespace: str, app: str) -> Object:

@@ -76,6 +76,13 @@ def stateful_set(namespace: str, name: str = "db", replicas: int = 1) -> Object:
     return _workload("apps/v1", "StatefulSet", namespace, name, spec)
 
 
+def bystander(name: str, node: str) -> Object:
+    """Return a pod of no virtual cluster, on a node."""
+    spec = {"containers": [{"name": "app", "image": IMAGE}], "nodeName": node}
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
 def daemon_set(namespace: str, name: str = "probe") -> Object:
     spec = {"selector": {"matchLabels": {"app": name}}, "template": pod_template(name)}
     return _workload("apps/v1", "DaemonSet", namespace, name, spec)

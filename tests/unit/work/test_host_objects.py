@@ -38,11 +38,15 @@ class Setting:
     """HostObjects with an informer store that a test fills when it wants to."""
 
     def __init__(self, host: FakeApiServer, client: ApiClient) -> None:
-        self.host = host
-        self.store: Store[Object] = Store(RawCodec())
-        self.host_objects = HostObjects(client, lambda _: self.store, scopes=Scopes())
+        self.host, self._client = host, client
+        self.restart()
         host.seed(objects.namespace("hns"))
         self.look()
+
+    def restart(self) -> None:
+        """Go on as a new process, which has listed nothing."""
+        self.store: Store[Object] = Store(RawCodec())
+        self.host_objects = HostObjects(self._client, lambda _: self.store, scopes=Scopes())
 
     def look(self) -> None:
         fill(self.store, self.host, MAPS.path())
@@ -78,9 +82,7 @@ async def test_object_that_is_deleted_between_its_first_read_and_the_first_list_
 ) -> None:
     """As after a restart: it was as it is to be, so nothing else would bring it back."""
     await setting.applied()
-    setting.store = Store(RawCodec())
-    restarted = HostObjects(setting.host_objects.host, lambda _: setting.store, scopes=Scopes())
-    setting.host_objects = restarted
+    setting.restart()
     changes: list[tuple[bool, bool]] = []
     setting.store.add_handler(lambda old, new: changes.append((old is None, new is None)))
     assert not (await setting.applied()).was_written
@@ -95,9 +97,7 @@ async def test_object_that_another_changed_after_its_first_read_is_a_change(
     setting: Setting,
 ) -> None:
     await setting.applied()
-    setting.store = Store(RawCodec())
-    restarted = HostObjects(setting.host_objects.host, lambda _: setting.store, scopes=Scopes())
-    setting.host_objects = restarted
+    setting.restart()
     await setting.applied()
     setting.host.change(PATH, data={"value": "theirs"})
     values: list[object] = []
