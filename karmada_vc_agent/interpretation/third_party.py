@@ -14,7 +14,7 @@ from typing import Any
 
 from karmada_vc_agent.interpretation.lua_values import empties, read, settle, to_number, to_table
 from karmada_vc_agent.model import user_text, vocabulary
-from karmada_vc_agent.model.objects import GroupVersionKind, Object, parse_api_version
+from karmada_vc_agent.model.objects import GroupVersionKind, Object, list_at, parse_api_version
 
 _Retain = Callable[[Object, Object], Object]
 """Changes the manifest (first) according to the live object, and returns it."""
@@ -185,8 +185,7 @@ def _true_conditions(live: Object) -> Iterator[Any]:
     conditions = _dig(live, "status", "conditions")
     if not isinstance(conditions, dict | list | None):
         raise ValueError("status.conditions is no list")  # noqa: TRY004 - content, not a type
-    listed = conditions if isinstance(conditions, list) else []
-    return (condition for condition in listed if read(condition, "status") == "True")
+    return (each for each in list_at(conditions) if read(each, "status") == "True")
 
 
 def _is_ready(*reasons: str) -> _Health:

@@ -39,7 +39,8 @@ def _is_number(version: str) -> bool:
 _log = logging.getLogger(__name__)
 
 SECOND_LIST_S = 10.0
-
+QUIET_S = 10.0
+"""Where open connections still get answers and new ones fail, outages last milliseconds."""
 
 NEVER = float("inf")
 
@@ -55,6 +56,8 @@ class History:
     def __init__(self, server: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._away_since: float | None = None
+        self._quiet_until = 0.0
+        """Until when no outage is logged; NEVER while one that was logged lasts."""
         self._recovered_at = clock()
         self._ended = asyncio.Event()
         self.recovered = Signal[[]]()
@@ -156,31 +159,34 @@ class History:
         return self._recovered_at if self.is_reachable else NEVER
 
     def begin_outage(self, url: str, reason: str) -> None:
+        now = self._clock()
         if self._away_since is None:
-            self._away_since = self._clock()
+            self._away_since = now
+        if now >= self._quiet_until:
+            self._quiet_until = NEVER
             extra = {"server": self.server, "url": url, "reason": reason}
             _log.warning("Waiting for API server", extra=extra)
 
     def answered(self, *, was_away: bool) -> None:
         """Record an answer; log it after an outage. was_away: the client got none before."""
-        is_first = self._away_since is not None
-        if self._away_since is not None:
-            away_s = round(self._clock() - self._away_since, 1)
-            self._away_since = None
+        now, away_since, self._away_since = self._clock(), self._away_since, None
+        if away_since is not None:
             self._ended.set()
             self._ended = asyncio.Event()
-            _log.info("API server answers again", extra={"server": self.server, "away_s": away_s})
+            if self._quiet_until == NEVER:
+                self._quiet_until = now + QUIET_S
+                extra = {"server": self.server, "away_s": round(now - away_since, 1)}
+                _log.info("API server answers again", extra=extra)
         if was_away:
-            self._recovered_at = self._clock()
-        if was_away or is_first:
+            self._recovered_at = now
+        if was_away or away_since is not None:
             self.recovered.emit()
 
     async def pause(self, seconds: float) -> None:
         """Wait for so long, or until an outage ends: the first client with an answer wakes all."""
-        ended = self._ended
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await ended.wait()
+                await self._ended.wait()
 
 
 def doubt_of(*histories: History) -> str:

@@ -17,6 +17,7 @@ from karmada_vc_agent.model.objects import (
     dig,
     gvk_of,
     labels_of,
+    list_at,
     metadata_map,
     values_at,
 )
@@ -41,7 +42,8 @@ from karmada_vc_agent.translation.placement import require_node_labels
 _MANIFESTS = ("spec", "workloadTemplate", "manifests")
 NOT_INSIDE = frozenset({vocabulary.EDGE_APPLICATION})
 """Kinds that are refused inside, in addition to cluster-scoped ones."""
-_SCOPE = "spec.workloadScope"
+_SCOPE_PATH = ("spec", "workloadScope")
+_SCOPE = ".".join(_SCOPE_PATH)
 _GROUPS, _LABELS = "targetNodeGroups", "targetNodeLabels"
 _IMAGE = re.compile(r"/spec/template/spec/(initContainers|containers)/\d+/image")
 """What an image overrider may name: KubeEdge replaces the text at any other path, too."""
@@ -114,7 +116,7 @@ def _confine_scope(obj: Object, context: TranslationContext) -> None:
     _refuse_other_overrides(obj)
     required = context.vc.required_selector
     selected = []
-    for index, target in enumerate(_targets(obj, _GROUPS)):
+    for index, target in enumerate(list_at(obj, *_SCOPE_PATH, _GROUPS)):
         name = dig(target, "name")
         nodes = context.nodes_of_group(name) if isinstance(name, str) else None
         path = f"{_SCOPE}.targetNodeGroups[{index}]"
@@ -129,8 +131,8 @@ def _confine_scope(obj: Object, context: TranslationContext) -> None:
     if any(each["labelSelector"]["matchLabels"] != required for each in selected):
         scope = obj["spec"]["workloadScope"]
         del scope[_GROUPS]
-        scope[_LABELS] = [*selected, *_targets(obj, _LABELS)]
-    for index, target in enumerate(_targets(obj, _LABELS)):
+        scope[_LABELS] = [*selected, *list_at(obj, *_SCOPE_PATH, _LABELS)]
+    for index, target in enumerate(list_at(obj, *_SCOPE_PATH, _LABELS)):
         path = f"{_SCOPE}.targetNodeLabels[{index}].labelSelector.matchLabels"
         if isinstance(target, dict):
             require_node_labels(target, path, required)
@@ -148,9 +150,8 @@ def _refuse_other_overrides(obj: Object) -> None:
 
 def _restore_scope(obj: Object, required: Mapping[str, str]) -> None:
     """Restore, in place, the groups of the scope: labels that select one and no more."""
-    targets = _targets(obj, _LABELS)
     groups, labelled = [], []
-    for target in targets:
+    for target in list_at(obj, *_SCOPE_PATH, _LABELS):
         labels = dig(target, "labelSelector", "matchLabels")
         name = dig(labels, NODE_GROUP_LABEL)
         if name is not None and labels == {**required, NODE_GROUP_LABEL: name}:
@@ -161,7 +162,7 @@ def _restore_scope(obj: Object, required: Mapping[str, str]) -> None:
         return
     scope = obj["spec"]["workloadScope"]
     del scope[_LABELS]
-    scope[_GROUPS] = [*_targets(obj, _GROUPS), *groups]
+    scope[_GROUPS] = [*list_at(obj, *_SCOPE_PATH, _GROUPS), *groups]
     if labelled:
         scope[_LABELS] = labelled
 
@@ -194,11 +195,6 @@ def _refuse_unfit(manifest: Any, path: str, context: TranslationContext) -> None
         where = f'{path}.metadata.labels["{SLICE_MANAGED_BY_LABEL}"]'
         detail = f"{where} is for Karmada's own slices; leave it out"
         raise RefusedError(Code.ADDRESS_FORBIDDEN, where, detail)
-
-
-def _targets(obj: Object, field: str) -> list[Any]:
-    targets = dig(obj, "spec", "workloadScope", field)
-    return targets if isinstance(targets, list) else []
 
 
 def immediate_binding(manifest: Object, _context: TranslationContext) -> Iterator[Notice]:

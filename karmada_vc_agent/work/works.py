@@ -32,6 +32,7 @@ from karmada_vc_agent.model.objects import (
     gvk_of,
     key_of,
     labels_of,
+    list_at,
     maps_at,
     parse_api_version,
     text_at,
@@ -301,8 +302,7 @@ def id_of_work(work: Object) -> str:
 
 def manifests_of(work: Object) -> list[Object]:
     """Return the manifests of a Work from the hub; {} for a malformed one."""
-    listed = dig(work, "spec", "workload", "manifests")
-    manifests = listed if isinstance(listed, list) else []
+    manifests = list_at(work, "spec", "workload", "manifests")
     return [manifest if isinstance(manifest, dict) else {} for manifest in manifests]
 
 

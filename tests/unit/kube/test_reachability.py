@@ -3,10 +3,11 @@
 import pytest
 
 from karmada_vc_agent.kube.errors import UnreachableError
-from karmada_vc_agent.kube.store import NEVER, History
+from karmada_vc_agent.kube.store import NEVER, QUIET_S, History
 from tests.fakes.api_server import FakeApiServer
 
 PATH = "/api/v1/namespaces"
+BEGINS, ENDS = "Waiting for API server", "API server answers again"
 
 
 class Clock:
@@ -38,3 +39,33 @@ async def test_answer_on_one_lane_ends_the_outage_of_an_idle_one(host: FakeApiSe
     await busy.get(PATH)
     assert (outage.is_reachable, outage.since) == (True, 50.0)
     assert not idle.is_reachable
+
+
+async def test_outages_that_follow_one_another_are_not_all_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    clock = Clock()
+    outage = History("hub", clock)
+    for _ in range(50):
+        outage.begin_outage("url", "certificate has expired")
+        clock.time += 0.1
+        outage.answered(was_away=True)
+    assert caplog.messages == [BEGINS, ENDS]
+
+
+async def test_outage_that_lasts_is_logged_however_soon_it_follows_another(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    clock = Clock()
+    outage = History("hub", clock)
+    outage.begin_outage("url", "refused")
+    outage.answered(was_away=True)
+    outage.begin_outage("url", "refused")
+    clock.time += QUIET_S
+    assert caplog.messages == [BEGINS, ENDS]
+    outage.begin_outage("url", "refused")
+    outage.answered(was_away=True)
+    assert caplog.messages == [BEGINS, ENDS, BEGINS, ENDS]
+    assert caplog.records[-1].away_s == QUIET_S  # type: ignore[attr-defined]

@@ -28,7 +28,7 @@ from karmada_vc_agent.features.gateway.mapping.object_membership import (
 )
 from karmada_vc_agent.features.gateway.mapping.refusals import Attributes, KindInfo, RefusalError
 from karmada_vc_agent.model import vocabulary
-from karmada_vc_agent.model.objects import Object, dig, maps_at, text_at
+from karmada_vc_agent.model.objects import Object, dig, list_at, maps_at, text_at
 from karmada_vc_agent.model.vocabulary import BUILT_INS
 
 _TEXT_COLUMNS = by_kind("columns")
@@ -198,8 +198,7 @@ class _OfResource(Response):
         obj = row.get("object")
         if not isinstance(obj, dict) or not self._takes(obj, reader):
             return False
-        raw = row.get("cells")
-        cells: list[Any] = raw if isinstance(raw, list) else []
+        cells = list_at(row, "cells")
         texts = _TEXT_COLUMNS.get(self.info.gvk.group_kind, ())
         for index, column in enumerate(self._names[: len(cells)]):
             if column in texts:
