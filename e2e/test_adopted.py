@@ -12,7 +12,7 @@ from e2e.lab.agent import clean_environment
 from e2e.lab.api import ApiError, Object, collection, path_of
 from e2e.lab.cleanup import NAMESPACES, remove_cluster
 from e2e.lab.interpret import cached_program
-from e2e.lab.lab import CLUSTERS, Group, Lab
+from e2e.lab.lab import CLUSTERS, FAST, QUICK_LEASE, Group, Lab
 from e2e.lab.real_agent import joined_whole, program_of
 from e2e.lab.wait import THROUGH_HUB_S, wait_until_deleted, within
 from e2e.lab.works import condition
@@ -58,7 +58,8 @@ def test_what_a_karmada_agent_of_the_whole_host_made_is_taken_over_as_it_runs(
         assert len(pods) == 5
         real.stop()
 
-        agent = lab.serve(group.settings(adoptNamespaces=[namespace]))
+        quick = (*FAST, *QUICK_LEASE)
+        agent = lab.serve(group.settings(adoptNamespaces=[namespace]), flags=quick)
         moved = {"spec": {"placement": objects.to_clusters(group.name)}}
         lab.hub.patch(path_of(policy), moved)
         for template in templates:
@@ -85,7 +86,7 @@ def test_what_a_karmada_agent_of_the_whole_host_made_is_taken_over_as_it_runs(
     _change_image(lab, web)
     lab.wait_status(web, readyReplicas=2, updatedReplicas=2)
     within(THROUGH_HUB_S, _is_placed, lab, web, group, pods)
-    assert f"Deployment {namespace}/web" not in _wait_enforced(lab, group, NOT_PLACED)
+    within(THROUGH_HUB_S, _is_not_named, lab, group, f"Deployment {namespace}/web")
     for workload in workloads[1:3]:
         _change_image(lab, workload)
         within(THROUGH_HUB_S, _is_placed, lab, workload, group, pods)
@@ -121,6 +122,10 @@ def test_what_is_promoted_is_taken_over_and_there_is_no_second_copy(
     lab.wait_status(web, readyReplicas=3, updatedReplicas=3)
     within(THROUGH_HUB_S, _is_placed, lab, web, group, pods)
     _wait_enforced(lab, group, PLACED)
+
+
+def _is_not_named(lab: Lab, group: Group, what: str) -> None:
+    assert what not in _wait_enforced(lab, group, NOT_PLACED)
 
 
 def test_what_an_edge_application_made_is_taken_over_once_it_is_let_go(

@@ -160,7 +160,7 @@ def test_what_an_earlier_version_did_not_keep_up_to_date_is_not_served(
     agent.start(keeps_rights=True)
     within(BACKED_OFF_S, _says, agent, "Waiting for API server | server=hub")
     time.sleep(2 * CHECK_PATIENCE_S)  # it would lead by now if it could serve
-    assert agent.log().count("Leading") == 1, "that was the first process"
+    assert agent.log().count("Leading | lease=") == 1, "that was the first process"
     assert lab.host.find(lab.host_path(template, group)) is None
     hub_wire.restore()
     within(BACKED_OFF_S, _has, lab, group, template)

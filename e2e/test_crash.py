@@ -73,7 +73,7 @@ def test_what_changed_on_the_hub_while_the_agent_was_dead_is_carried_out(lab: La
 
 def test_objects_that_are_right_are_not_written_again_by_a_restart(lab: Lab) -> None:
     group = lab.group("a")
-    agent = lab.serve(group)
+    agent = lab.serve(group, flags=(*FAST, *QUICK_LEASE))
     namespace = lab.namespace()
     templates = [
         objects.deployment(namespace),

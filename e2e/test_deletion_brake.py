@@ -15,6 +15,7 @@ from e2e.lab.wait import GONE_S, THROUGH_HUB_S, wait_until_deleted, within
 from e2e.lab.works import condition, execution_namespace
 from tests.fakes.pages import PAGES
 
+QUICK = (*FAST, *QUICK_LEASE)
 MAPS = 20
 DELETED_AT_MOST = 9
 """Where deletions arrive one by one: fewer than 10 are never held, and these are above 30 %."""
@@ -103,7 +104,7 @@ def site(lab: Lab) -> Site:
 
 
 def test_confirmed_deletions_are_carried_out_after_a_restart_as_well(site: Site) -> None:
-    agent = site.lab.serve(site.group, deletionBrake=BRAKE)
+    agent = site.lab.serve(site.group, flags=QUICK, deletionBrake=BRAKE)
     site.create_works()
     before = site.uids()
     agent.kill()
@@ -125,7 +126,7 @@ def test_confirmed_deletions_are_carried_out_after_a_restart_as_well(site: Site)
 
 
 def test_kept_objects_belong_to_works_that_are_created_again(site: Site) -> None:
-    agent = site.lab.serve(site.group, deletionBrake=BRAKE)
+    agent = site.lab.serve(site.group, flags=QUICK, deletionBrake=BRAKE)
     site.create_works()
     before = site.uids()
     agent.kill()
@@ -141,7 +142,7 @@ def test_kept_objects_belong_to_works_that_are_created_again(site: Site) -> None
 
 
 def test_list_that_grew_is_confirmed_again(site: Site) -> None:
-    agent = site.lab.serve(site.group, deletionBrake=BRAKE)
+    agent = site.lab.serve(site.group, flags=QUICK, deletionBrake=BRAKE)
     site.create_works()
     late = objects.config_map(site.namespace, "late")
     work = site.lab.create_work(site.group, "late", late)
@@ -165,7 +166,7 @@ def test_list_that_grew_is_confirmed_again(site: Site) -> None:
 
 
 def test_held_works_have_an_event_and_the_rest_is_served(site: Site) -> None:
-    agent = site.lab.serve(site.group, deletionBrake=BRAKE)
+    agent = site.lab.serve(site.group, flags=QUICK, deletionBrake=BRAKE)
     site.create_works()
     before = site.uids()
     agent.kill()
@@ -226,7 +227,7 @@ def test_execution_namespace_deleted_by_mistake_is_held(site: Site) -> None:
 
 
 def test_what_was_deleted_while_the_hub_was_a_page_is_held(site: Site, tmp_path: Path) -> None:
-    agent = site.lab.new_agent(site.group, flags=(*FAST, *QUICK_LEASE), deletionBrake=BRAKE)
+    agent = site.lab.new_agent(site.group, flags=QUICK, deletionBrake=BRAKE)
     agent.join()
     with PageFront(agent.hub_kubeconfig, tmp_path / "front") as front:
         agent.start(keeps_rights=True)

@@ -35,9 +35,9 @@ def test_what_was_never_applied_is_finalised(lab: Lab, settings: dict[str, Any])
     """Paused; refused, so that no namespace is needed; in a namespace of somebody else."""
     group = lab.group("a")
     lab.serve(group.settings(**settings))
-    name = lab.namespace()
     if not settings:
-        lab.host.create(objects.namespace(group.host_namespace(name)))
+        lab.host.create(objects.namespace(group.host_namespace(lab.id)))
+    name = lab.namespace()
     manifest = objects.deployment(name, node_selector={lab.label: "elsewhere"})
     works = [lab.create_work(group, "refused", manifest)]
     if settings.get("paused"):

@@ -271,21 +271,22 @@ def test_it_writes_nothing_else_whatever_roles_it_is_given(host: Host) -> None:
         "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [subject],
     }
+
+    def creates_config_map(refusal: str) -> None:
+        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
+        with pytest.raises(ApiError, match=refusal):
+            host.gateway.post("/api/v1/namespaces/default/configmaps", config)
+
     host.admin.create(binding)
     try:
         path = _there(host, "more")
-        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
-
-        def look() -> None:
-            with pytest.raises(ApiError, match="may write Namespaces alone"):
-                host.gateway.post("/api/v1/namespaces/default/configmaps", config)
-
-        eventually(look)
+        eventually(creates_config_map, "may write Namespaces alone")
         for part in ("status", "finalize"):
             with pytest.raises(ApiError, match="may write Namespaces alone"):
                 host.gateway.replace(f"{path}/{part}", host.admin.get(path))
     finally:
         host.admin.delete(f"/apis/{group}/v1/clusterrolebindings/mistake")
+        eventually(creates_config_map, "cannot")
 
 
 def _there(host: Host, virtual: str, **more: Any) -> str:

@@ -27,7 +27,7 @@ def site(lab: Lab, hub_wire: Proxy) -> Iterator[OperatedSite]:
     """Return a site with a created namespace that has something in it."""
     with OperatedSite(lab, hub=hub_wire.kubeconfig) as made:
         kubectl(made.file, "create", "namespace", "team")
-        kubectl(made.file, "create", *CONTENT, "--from-literal=a=b")
+        within(STARTED_S, kubectl, made.file, "create", *CONTENT, "--from-literal=a=b")
         yield made
 
 
@@ -42,7 +42,8 @@ def test_it_outlives_a_restart_without_the_hub(site: OperatedSite, hub_wire: Pro
     site.agent.start(keeps_rights=True)
     within(STARTED_S, lab.host.get, quota)
     within(STARTED_S, kubectl, site.file, "create", "namespace", "later")
-    kubectl(site.file, "create", "configmap", "x", "-n", "later", "--from-literal=a=b")
+    later = ("configmap", "x", "-n", "later", "--from-literal=a=b")
+    within(STARTED_S, kubectl, site.file, "create", *later)
     hub_wire.restore()
     lab.wait_ready(site.a.name)
     marker = lab.namespace()  # what the hub says now is done

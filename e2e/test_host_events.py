@@ -9,8 +9,8 @@ from e2e.lab import objects
 from e2e.lab.accounts import role_binding, service_account, subject
 from e2e.lab.api import Api, ApiError, Object, collection
 from e2e.lab.host_events import event_of_template, event_of_work, pods, reasons, report, told
-from e2e.lab.lab import FAST, Lab
-from e2e.lab.wait import PERIODIC_S, eventually, within
+from e2e.lab.lab import FAST, QUICK_LEASE, Lab
+from e2e.lab.wait import BACKED_OFF_S, PERIODIC_S, eventually, within
 from e2e.lab.works import execution_namespace, works_path
 
 NO_PULL = 'Failed to pull image "registry.example/app:1": rpc error: code = NotFound'
@@ -56,7 +56,7 @@ def test_who_sees_one_namespace_of_the_hub_sees_why_pods_wait(lab: Lab) -> None:
     def both() -> None:
         assert event_of_template(somebody, template, "FailedScheduling")["count"] >= 2
 
-    eventually(both)  # one series for two pods
+    within(BACKED_OFF_S, both)  # one series for two pods
     for namespace in (theirs, execution_namespace(neighbour.name)):
         assert reasons(lab.hub, namespace) == set()
         assert not [e for e in told(lab.hub, namespace) if group.name in e["message"]]
@@ -82,7 +82,7 @@ def test_every_workload_over_quota_says_so(lab: Lab) -> None:
 
 def test_what_kubelets_report_is_counted_over_the_pods(lab: Lab) -> None:
     group = lab.group("a")
-    agent = lab.serve(group)
+    agent = lab.serve(group, flags=(*FAST, *QUICK_LEASE))
     namespace = lab.namespace()
     template = objects.deployment(namespace, replicas=2)
     lab.propagate([template], group)
@@ -101,7 +101,7 @@ def test_what_kubelets_report_is_counted_over_the_pods(lab: Lab) -> None:
         assert event_of_template(lab.hub, template, "Failed")["count"] == 7
         assert event_of_template(lab.hub, template, "BackOff")["count"] == 2
 
-    within(PERIODIC_S, counted)
+    within(BACKED_OFF_S, counted)
     agent.restart()
     lab.wait_ready(group.name)
     report(lab, one, "FailedMount", 'configmap "settings" not found')

@@ -134,13 +134,13 @@ def test_unreadable_status_is_reported(lab: Lab, widgets: Widgets) -> None:
 def test_a_script_that_moves_an_object_does_not_win(lab: Lab, widgets: Widgets) -> None:
     group = lab.group("a", nodes=0)
     namespace = lab.namespace()
-    lab.serve(group)
-    widget = widgets.widget(namespace, size=1)
-    work = lab.create_work(group, "widget", widget)
-    lab.wait_applied(work)
     widgets.customize(
         retention="function Retain(d, live) d.metadata.namespace = 'kube-system' return d end"
     )
+    lab.serve(group)
+    widget = widgets.widget(namespace, size=1)
+    work = lab.create_work(group, "widget", widget)
+    lab.wait_applied(work)  # what is created has nothing to retain
     lab.hub.patch_json(
         work, {"op": "add", "path": "/spec/workload/manifests/0/spec/size", "value": 2}
     )

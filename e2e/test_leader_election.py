@@ -85,7 +85,7 @@ def test_a_replica_without_an_uplink_leads_only_where_it_can_serve(
     hub_wire.restore()
     lab.hub.patch(f"{_maps(template)}/settings", {"data": {"key": "2"}})
     lab.wait_data(template, group, key="2")
-    assert leader.log().count("Leading") == 1, "it stands by"
+    assert leader.log().count("Leading | lease=") == 1, "it stands by"
 
 
 def _lease(lab: Lab, agent: Agent) -> Object:

@@ -8,7 +8,7 @@ import pytest
 
 from e2e.lab import objects
 from e2e.lab.api import Object
-from e2e.lab.lab import Group, Lab
+from e2e.lab.lab import FAST, QUICK_LEASE, Group, Lab
 from e2e.lab.lone_server import lone_api_server
 from e2e.lab.memory import ENOUGH_BYTES, peak_bytes
 from e2e.lab.wait import BACKED_OFF_S, within
@@ -38,7 +38,7 @@ def own_host(lab: Lab) -> Iterator[None]:
 @pytest.mark.usefixtures("own_host")
 def test_two_tenants_that_fill_all_bounds_at_once_leave_a_fifth_of_the_memory(lab: Lab) -> None:
     groups = [lab.group(letter, nodes=0) for letter in "abc"]
-    agent = lab.serve(*groups)
+    agent = lab.serve(*groups, flags=(*FAST, *QUICK_LEASE))
     namespace, kind = lab.namespace(), f"{lab.id}.example.org"
     lab.host.create(objects.custom_definition(kind))
     for group in groups:

@@ -13,7 +13,7 @@ from e2e.lab.endpoints import Endpoints, Scrape, help_defaults
 from e2e.lab.lab import CLUSTERS, FAST, QUICK_LEASE, Group, Lab
 from e2e.lab.proxy import Proxy
 from e2e.lab.real_agent import joined_whole, program_of
-from e2e.lab.wait import STARTED_S, within
+from e2e.lab.wait import GONE_S, STARTED_S, within
 from karmada_vc_agent.model.quantity import parse_duration_s
 
 FLAGS = Path(__file__).parents[1] / "docs" / "flags.md"
@@ -96,7 +96,7 @@ def test_metrics_say_what_hub_and_host_have(lab: Lab) -> None:
     assert not [line for line in scrape.text.splitlines() if "_created" in line]
 
     lab.hub.delete(f"{CLUSTERS}/{groups[1].name}")
-    within(STARTED_S, _was_deleted, lab, endpoints, groups[1].name)
+    within(GONE_S, _was_deleted, lab, endpoints, groups[1].name)
 
 
 def _assert_numbers_of(status: Object, scrape: Scrape, name: str) -> None:

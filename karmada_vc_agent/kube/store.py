@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 SECOND_LIST_S = 10.0
 QUIET_S = 10.0
-"""Where open connections still get answers and new ones fail, outages last milliseconds."""
+"""After one, none is logged: where only open connections get answers, each lasts milliseconds."""
 
 NEVER = float("inf")
 
@@ -168,7 +168,7 @@ class History:
             _log.warning("Waiting for API server", extra=extra)
 
     def answered(self, *, was_away: bool) -> None:
-        """Record an answer; log it after an outage. was_away: the client got none before."""
+        """Record an answer; log the end of an outage. was_away: the client got none before."""
         now, away_since, self._away_since = self._clock(), self._away_since, None
         if away_since is not None:
             self._ended.set()
