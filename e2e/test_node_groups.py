@@ -16,7 +16,7 @@ from e2e.lab.endpoints import Endpoints
 from e2e.lab.found import EVENTS, has_no_namespaces, is_absent, is_discovered
 from e2e.lab.lab import CLUSTERS, FAST, NODES, Group, Lab
 from e2e.lab.node_groups import GROUPS, NodeGroups
-from e2e.lab.wait import PERIODIC_S, THROUGH_HUB_S, eventually, wait_until_deleted, within
+from e2e.lab.wait import GONE_S, PERIODIC_S, THROUGH_HUB_S, eventually, wait_until_deleted, within
 from e2e.lab.works import condition
 
 BELONGING_TO = "apps.kubeedge.io/belonging-to"
@@ -95,7 +95,7 @@ def test_group_is_added_changed_and_removed(lab: Lab, node_groups: NodeGroups) -
 
     lab.host.delete(f"{GROUPS}/{name}")
     wait_until_deleted(lab.hub, f"{CLUSTERS}/{group.name}")
-    within(THROUGH_HUB_S, has_no_namespaces, lab, group)
+    within(GONE_S, has_no_namespaces, lab, group)
     assert agent.is_running()
     assert "Traceback" not in agent.log()
 

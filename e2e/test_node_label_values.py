@@ -10,7 +10,7 @@ from e2e.lab.agent import Agent
 from e2e.lab.api import Api, ApiError
 from e2e.lab.found import EVENTS, has_no_namespaces, is_absent, is_discovered
 from e2e.lab.lab import CLUSTERS, FAST, NODES, Group, Lab
-from e2e.lab.wait import PERIODIC_S, THROUGH_HUB_S, wait_until_deleted, within
+from e2e.lab.wait import GONE_S, PERIODIC_S, THROUGH_HUB_S, wait_until_deleted, within
 from e2e.lab.works import condition
 
 GRACE_S = 20.0
@@ -56,7 +56,7 @@ def test_value_appears_waits_for_its_last_node_and_is_removed(lab: Lab) -> None:
     relabel(lab, group, None)
     agent.start()
     wait_until_deleted(lab.hub, f"{CLUSTERS}/{group.name}")
-    within(THROUGH_HUB_S, has_no_namespaces, lab, group)
+    within(GONE_S, has_no_namespaces, lab, group)
     assert "Traceback" not in agent.log()
     relabel(lab, group, "a")
     lab.wait_ready(group.name)

@@ -121,6 +121,7 @@ class Scene:
             self.works[name] = self.lab.create_work(self.group, name, manifest)
         for work in self.works.values():
             self.lab.wait_applied(work)
+        self.lab.wait_namespace_sent(self.namespace, self.group)
 
     def start_again(self) -> None:
         """Start the agent, and wait until it has looked at each Work."""

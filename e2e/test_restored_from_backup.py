@@ -51,7 +51,7 @@ def test_a_hub_restored_from_a_backup_is_served_again(
         within(BACKED_OFF_S, lab.wait_data, old, kept, key="old")
         new = objects.config_map(namespace, "new")
         lab.propagate([new], kept)
-        lab.wait_fully_applied(new)
+        within(BACKED_OFF_S, lab.wait_fully_applied, new)
         lab.on_host(new, kept)
         lab.wait_ready(kept.name)
         lab.wait_ready(later.name)  # vanished without being deleted: registered again

@@ -14,11 +14,6 @@ _ANY_TLS = urllib3.PoolManager(
 )
 
 
-def free_address() -> str:
-    """Return an address nobody listens at, nor is given one of by the kernel."""
-    return f"127.0.0.1:{low_ports(1)[0]}"
-
-
 @dataclass(frozen=True)
 class Endpoints:
     """Where an agent answers."""
@@ -28,7 +23,8 @@ class Endpoints:
 
     @staticmethod
     def new() -> "Endpoints":
-        return Endpoints(free_address(), free_address())
+        metrics, health = (f"127.0.0.1:{port}" for port in low_ports(2))
+        return Endpoints(metrics, health)
 
     def flags(self) -> tuple[str, ...]:
         return (

@@ -259,10 +259,12 @@ def webhook_denies(case: Case) -> None:
 def exceeded_quota(case: Case) -> None:
     group = case.served()
     case.lab.hub.create(objects.federated_quota(case.namespace, {group.name: "1"}))
-    eventually(
-        case.lab.host.get,
-        collection("v1", "ResourceQuota", case.values["host_namespace"]) + "/shared",
-    )
+    path = collection("v1", "ResourceQuota", case.values["host_namespace"]) + "/shared"
+
+    def is_enforced() -> None:
+        assert case.lab.host.get(path)["status"]["hard"]
+
+    eventually(is_enforced)
     case.send(objects.deployment(case.namespace), group)
 
 
