@@ -11,6 +11,7 @@ from e2e.lab.agent import Agent
 from e2e.lab.api import Object
 from e2e.lab.audit import Target
 from e2e.lab.checkpoint import saved
+from e2e.lab.followed import BEGINS, ENDS
 from e2e.lab.lab import CLUSTERS, Group
 from e2e.lab.scene import KINDS, Entry, Scene, content, home
 from e2e.lab.wait import within
@@ -18,7 +19,6 @@ from e2e.lab.works import condition, works_path
 
 RECOVERS_S = 150.0
 QUIET_S = 2.0
-BEGINS, ENDS = "Waiting for API server", "API server answers again"
 _OF_OTHERS = frozenset({"kube-root-ca.crt"})
 _HAVE_DEFAULTS = ("Service", "Deployment")
 """What a killed agent was writing may be written once more without a change."""

@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 SECOND_LIST_S = 10.0
 QUIET_S = 10.0
-"""After one, none is logged: where only open connections get answers, each lasts milliseconds."""
+"""After an outage, how long no other is logged: where new connections fail, there are many."""
 
 NEVER = float("inf")
 

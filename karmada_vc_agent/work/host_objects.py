@@ -222,7 +222,7 @@ class LiveObjects:
         return live
 
     def observe(self, resource: Resource, answer: Object) -> None:
-        """Store the server's answer to a write."""
+        """Store an object from an answer of the server."""
         answer["metadata"].pop("managedFields", None)
         store = self.store_of(resource)
         if store is not None:

@@ -41,12 +41,20 @@ async def test_answer_on_one_lane_ends_the_outage_of_an_idle_one(host: FakeApiSe
     assert not idle.is_reachable
 
 
-async def test_outages_that_follow_one_another_are_not_all_logged(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+@pytest.fixture(name="clock")
+def start_clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(name="outage")
+def log_outages(clock: Clock, caplog: pytest.LogCaptureFixture) -> History:
     caplog.set_level("INFO")
-    clock = Clock()
-    outage = History("hub", clock)
+    return History("hub", clock)
+
+
+async def test_outages_that_follow_one_another_are_not_all_logged(
+    outage: History, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
     for _ in range(50):
         outage.begin_outage("url", "certificate has expired")
         clock.time += 0.1
@@ -55,11 +63,8 @@ async def test_outages_that_follow_one_another_are_not_all_logged(
 
 
 async def test_outage_that_lasts_is_logged_however_soon_it_follows_another(
-    caplog: pytest.LogCaptureFixture,
+    outage: History, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO")
-    clock = Clock()
-    outage = History("hub", clock)
     outage.begin_outage("url", "refused")
     outage.answered(was_away=True)
     outage.begin_outage("url", "refused")
